@@ -4,8 +4,6 @@ import: buttons lead to that app's pages, by their address.
 """
 
 from collections.abc import Mapping
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, ClassVar
 
 from django import forms
@@ -14,21 +12,22 @@ from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldBooleanSwitchWidget
+from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
 from agents.admin_base import StaffAdmin, StaffInline, admin_url, link, linked
 from agents.branding import logo_png
 from agents.effective import (
     InheritedSetting,
+    ModelProfile,
+    current_profile,
     inherited_settings,
     inherited_text,
-    measured_thresholds,
+    setting_fields,
     unmeasured_model,
     value_text,
 )
 from agents.llm.base import language_model
 from agents.models import (
-    OVERLAY_KNOBS,
     VERIFIER_CHECK,
     Agent,
     Deployment,
@@ -41,16 +40,21 @@ from agents.models import (
     Specialist,
 )
 from agents.roles import limit_of
-from agents.settings import KNOBS, SITE_KNOBS, Knob, setting_errors, setting_fields
+from agents.settings import GROUPS, KNOBS, SITE_GROUPS, SITE_KNOBS, Knob, setting_errors
 
+#: The generated fields of a deployment are named apart from the model's own.
+OVERLAY_PREFIX = "overlay_"
+METHOD = "indexing_method"
+METHOD_FIELD = OVERLAY_PREFIX + METHOD
 TEXT_ROWS = 3
 
 
 class SettingsForm(forms.ModelForm[Any]):
-    """An agent, or another row with a field for each setting of its level (added below); an empty one inherits."""
+    """A row with a field for each setting of its level (added below); what is left empty inherits."""
 
-    #: The column that holds the settings, and which there are.
+    #: The column that holds the settings, the start of their fields' names, and which there are.
     column: ClassVar[str] = "settings"
+    prefix_of_settings: ClassVar[str] = ""
     knobs: ClassVar[Mapping[str, Knob]] = KNOBS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -58,13 +62,18 @@ class SettingsForm(forms.ModelForm[Any]):
         stored = getattr(self.instance, self.column)
         values = stored if isinstance(stored, dict) else {}
         self.kept = {key: value for key, value in values.items() if not self._is_editable(key, value)}
-        self.initial = {**{key: value for key, value in values.items() if key not in self.kept}, **self.initial}
-        measured = measured_thresholds()
+        for key, value in values.items():
+            if key not in self.kept:
+                self.initial.setdefault(self.prefix_of_settings + key, value)
+        profile = current_profile()
         for setting in self.inherited():
-            if field := self.fields.get(setting.name):
-                _describe_field(field, setting, measured)
-        if method := self.fields.get("indexing_method"):
-            method.help_text += " ".join(f"{each.label} : {each.description}" for each in IndexingMethod)
+            field = self.fields.get(self.prefix_of_settings + setting.name)
+            if field is not None:
+                _describe_field(field, setting, profile)
+        for name in (METHOD, METHOD_FIELD):
+            if name in self.fields:
+                methods = (f"{method.label} : {method.description}" for method in IndexingMethod)
+                self.fields[name].help_text = " ".join(methods)
         for field in self.fields.values():
             # Most texts here are a few lines; the theme's ten would push the settings off the page.
             if isinstance(field.widget, forms.Textarea):
@@ -72,6 +81,9 @@ class SettingsForm(forms.ModelForm[Any]):
 
     def inherited(self) -> list[InheritedSetting]:
         return inherited_settings()
+
+    def setting_names(self) -> list[str]:
+        return list(self.knobs)
 
     def _is_editable(self, key: str, value: Any) -> bool:
         """Whether the field of `key` can show this stored value and give it back unchanged."""
@@ -81,11 +93,16 @@ class SettingsForm(forms.ModelForm[Any]):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         # What cannot be edited here is held apart: the model's own validation would refuse it, and it would be lost.
-        values = {name: cleaned[name] for name in self.knobs if cleaned.get(name) not in (None, "")}
+        found = {name: cleaned.get(self.prefix_of_settings + name) for name in self.setting_names()}
+        values = {
+            name: self.knobs[name].clean(value) if name in self.knobs else value
+            for name, value in found.items()
+            if value not in (None, "")
+        }
         setattr(self.instance, self.column, values)
         if values.get("verify_answers") and self._fails_the_verifier(values):
             said = _("Ce modèle a échoué à juger des paires de questions : voyez « Vérifier le modèle de langage ».")
-            self.add_error("verify_answers", said)
+            self.add_error(f"{self.prefix_of_settings}verify_answers", said)
         return cleaned
 
     def _fails_the_verifier(self, values: Mapping[str, Any]) -> bool:
@@ -101,6 +118,10 @@ class SettingsForm(forms.ModelForm[Any]):
     def save(self, commit: bool = True) -> Any:
         setattr(self.instance, self.column, {**self.kept, **getattr(self.instance, self.column)})
         return super().save(commit)
+
+
+class AgentForm(SettingsForm):
+    """An agent; each setting left empty comes from the site."""
 
 
 class RuntimeSettingsForm(SettingsForm):
@@ -120,7 +141,7 @@ class DeploymentForm(SettingsForm):
     """A deployment, whose overlay may also name an indexing method."""
 
     column = "config_overlay"
-    knobs = OVERLAY_KNOBS
+    prefix_of_settings = OVERLAY_PREFIX
 
     logo_file = forms.FileField(
         label=_("logo"),
@@ -131,6 +152,12 @@ class DeploymentForm(SettingsForm):
         ),
     )
     without_logo = forms.BooleanField(label=_("retirer le logo"), required=False, widget=UnfoldBooleanSwitchWidget)
+    overlay_indexing_method = forms.ChoiceField(
+        label=_("Méthode d’indexation"),
+        choices=[("", _("Hériter de l’agent")), *IndexingMethod.choices],
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+    )
 
     class Meta:
         model = Deployment
@@ -143,6 +170,12 @@ class DeploymentForm(SettingsForm):
     def inherited(self) -> list[InheritedSetting]:
         return inherited_settings(self.instance.agent if self.instance.agent_id else None)
 
+    def setting_names(self) -> list[str]:
+        return [*self.knobs, METHOD]
+
+    def _is_editable(self, key: str, value: Any) -> bool:
+        return value in IndexingMethod.values if key == METHOD else super()._is_editable(key, value)
+
     def save(self, commit: bool = True) -> Any:
         if self.cleaned_data.get("logo_file"):
             self.instance.logo = Logo.of(self.cleaned_data["logo_file"])
@@ -151,7 +184,7 @@ class DeploymentForm(SettingsForm):
         return super().save(commit)
 
 
-def _describe_field(field: forms.Field, setting: InheritedSetting, measured: Mapping[str, float | None]) -> None:
+def _describe_field(field: forms.Field, setting: InheritedSetting, profile: ModelProfile | None) -> None:
     """The inherited value first: it is what staff look for."""
     if isinstance(field, forms.NullBooleanField):
         inherited = value_text(setting.name, setting.value)
@@ -162,11 +195,12 @@ def _describe_field(field: forms.Field, setting: InheritedSetting, measured: Map
         ]
     else:
         field.widget.attrs["placeholder"] = _("Hériter")
-    field.help_text = f"{inherited_text(setting, measured)}. {field.help_text}"
+    field.help_text = f"{inherited_text(setting, profile)}. {field.help_text}"
 
 
-for _form in (SettingsForm, RuntimeSettingsForm, DeploymentForm):
-    _form.declared_fields.update(setting_fields(_form.knobs))
+for _form in (AgentForm, RuntimeSettingsForm, DeploymentForm):
+    for _name, _field in setting_fields(of_site=_form.knobs is SITE_KNOBS).items():
+        _form.declared_fields[_form.prefix_of_settings + _name] = _field
     _form.base_fields.update(_form.declared_fields)
 
 
@@ -176,10 +210,13 @@ FIRST_AGENT_RIGHTS = tuple(
 )
 
 
-def setting_fieldsets(knobs: Mapping[str, Knob]) -> list[Any]:
+def setting_fieldsets(prefix: str = "", *, of_site: bool = False) -> list[Any]:
     """A tab for each group of settings."""
-    tabs = groupby(knobs.values(), attrgetter("tab"))
-    return [(tab, {"classes": ("tab",), "fields": [knob.name for knob in group]}) for tab, group in tabs]
+    return [
+        (group, {"classes": ("tab",), "fields": [prefix + knob.name for knob in knobs]})
+        for group, knobs in GROUPS.items()
+        if of_site or group not in SITE_GROUPS
+    ]
 
 
 class SettingsAdmin(StaffAdmin):
@@ -189,14 +226,15 @@ class SettingsAdmin(StaffAdmin):
 
     def __getattr__(self, name: str) -> Any:
         """How a page that may only be looked at shows a setting, for which there is no column."""
-        if (knob := self.form.knobs.get(name)) is None:
+        key, field = name.removeprefix(OVERLAY_PREFIX), self.form.base_fields.get(name)
+        if field is None or (key not in SITE_KNOBS and name != METHOD_FIELD):
             raise AttributeError(name)
 
         def shown(row: Model) -> str:
-            value = getattr(row, self.form.column).get(name)
-            return "" if value in (None, "") else value_text(name, value)
+            value = getattr(row, self.form.column).get(key)
+            return "" if value in (None, "") else value_text(key, value)
 
-        shown.short_description = knob.label  # type: ignore[attr-defined]
+        shown.short_description = field.label  # type: ignore[attr-defined]
         return shown
 
     def render_change_form(
@@ -209,7 +247,7 @@ class SettingsAdmin(StaffAdmin):
 @admin.register(Agent)
 class AgentAdmin(SettingsAdmin):
     purpose = _("Un ensemble de documents avec ses réglages.")
-    form = SettingsForm
+    form = AgentForm
     change_form_template = "admin/agents/agent/change_form.html"
     change_list_template = "admin/agents/agent/change_list.html"
     list_display = ("name", "slug", "indexing_method")
@@ -218,7 +256,7 @@ class AgentAdmin(SettingsAdmin):
     search_fields = ("name", "slug", "description")
     ordering = ("name",)
     prepopulated_fields: ClassVar = {"slug": ("name",)}
-    fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets(KNOBS))
+    fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets())
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         may_begin = limit_of(request.user) is None and request.user.has_perms(FIRST_AGENT_RIGHTS)
@@ -314,7 +352,8 @@ class DeploymentAdmin(SettingsAdmin):
             },
         ),
         (_("Widget"), {"classes": ("tab",), "fields": ("allowed_origins", "public_key")}),
-        *setting_fieldsets(OVERLAY_KNOBS),
+        (_("Indexation"), {"classes": ("tab",), "fields": (METHOD_FIELD,)}),
+        *setting_fieldsets(OVERLAY_PREFIX),
     )
 
     def view_on_site(self, deployment: Deployment) -> str:
@@ -351,7 +390,7 @@ class RuntimeSettingsAdmin(SettingsAdmin):
     form = RuntimeSettingsForm
     change_form_template = "admin/agents/runtimesettings/change_form.html"
     list_display = ("__str__",)
-    fieldsets = setting_fieldsets(SITE_KNOBS)
+    fieldsets = setting_fieldsets(of_site=True)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

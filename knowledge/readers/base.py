@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import Literal, NamedTuple
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from knowledge.errors import UnreadableDocumentError
 from knowledge.language.words import bounded_marks
@@ -54,6 +55,7 @@ _ROMAN_VALUES = (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1)
 #: Beyond it, lists are counted in digits.
 _MOST_COUNTED = 4_000
 _MOST_STRUCK, _STRUCK_LENGTH = 5, 60
+_MAX_NOTICES = 100
 #: What programs, scanners and templates call a document by themselves: a default name, a name of a file, a long number.
 _NO_TITLE = re.compile(
     r"\(.*\)|.*\.\w{2,4}|\S*\d{6,}\S*|microsoft (?:word|excel|powerpoint)\b.*|"
@@ -178,6 +180,12 @@ class Outline:
         for heading in self._stack:
             heading.used = True
 
+    def name_hidden(self, slides: Sequence[int]) -> None:
+        said = ngettext(
+            "diapositive %(slides)s : masquée, ignorée", "diapositives %(slides)s : masquées, ignorées", len(slides)
+        )
+        self.notices += [said % {"slides": some_numbers(slides)}] if slides else []
+
     def infer_headings(self, *texts: str) -> None:
         """Set the guessed headings below the real ones; the caller has prose to put under them."""
         self._inferred = tuple(bare_text(text) for text in texts)
@@ -216,6 +224,8 @@ class Outline:
             texts = ", ".join(f"« {text} »" for text in said[:_MOST_STRUCK]) + ("…" if said[_MOST_STRUCK:] else "")
             texts += f" ({len(said)})" if said[1:] else ""
             self.notices.append(_("texte barré, laissé de côté : %(texts)s") % {"texts": texts})
+        if (more := len(self.notices) - _MAX_NOTICES) > 0:
+            self.notices[_MAX_NOTICES:] = [_("et %(count)d autres lignes ignorées") % {"count": more}]
         root = self._root()
         title = self.title or (root if _NO_TITLE.fullmatch(one_line(title)) else one_line(title))
         return ParsedDocument(
@@ -345,7 +355,7 @@ def bare_text(text: str) -> str:
 
 def is_page_count(text: str) -> bool:
     """Whether the line of a header or footer says nothing but "Page 2 sur 7"."""
-    return bool(re.fullmatch(r"(?:page)?[\W\d]*(?:sur|of|de)?[\W\d]*", text, re.IGNORECASE))
+    return bool(re.fullmatch(r"(?:page)?\W*\d{0,4}\W*(?:sur|of|de)?\W*\d{0,4}\W*", text, re.IGNORECASE))
 
 
 def asks(text: str) -> bool:
@@ -361,7 +371,7 @@ def seems_to_ask(text: str) -> bool:
 def counted(number: int, kind: str) -> str:
     """A number as a list shows it: `1`, `01`, `a`, `A`, `i`, `I`, or nothing; letters repeat past z: aa, bb."""
     if kind.upper() not in ("A", "I") or not 0 < number < _MOST_COUNTED:
-        return str(number).zfill(len(kind)) if kind else ""
+        return str(number).zfill(2 if kind.startswith("0") else 1) if kind else ""
     if kind.upper() == "A":
         text = chr(ord("A") + (number - 1) % 26) * ((number + 25) // 26)
     else:

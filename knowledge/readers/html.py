@@ -26,6 +26,11 @@ _DROPPED = frozenset(
     "script style nav footer noscript template iframe svg math object "
     "select input textarea canvas audio video head".split()
 )
+#: Words of the rules of a style sheet that a text is read by.
+_CSS_READ = re.compile("line-through|vertical-align|list-style", re.IGNORECASE)
+_LONGEST_RULE = 2_000
+#: Where a box to tick stands beside what it says.
+_ASKED = frozenset("label li p td th dd".split())
 _SURROUNDING_ROLES = frozenset("navigation banner contentinfo search complementary dialog alertdialog".split())
 #: Words of identifiers and classes, as sites, their generators and their consent tools use them.
 _SURROUNDING_NAMES = re.compile(
@@ -54,6 +59,7 @@ def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> Pa
     outline = Outline()
     links = _Links(soup, filename, pages)
     _drop_permalinks(soup)
+    _write_styles_out(soup)
     drop_unread(soup)
     whole = soup.get_text(" ", strip=True)
     _drop_furniture(soup)
@@ -91,13 +97,31 @@ def _decode_page(data: bytes, *, filename: str) -> str:
     return decode_text(data, filename=filename)
 
 
+def _write_styles_out(soup: Tag) -> None:
+    """Give tags what the page's own style sheet says of their classes: struck, raised, how a list counts."""
+    said: dict[str, str] = {}
+    for sheet in tags_named(soup, ("style",)):
+        for rule in sheet.get_text().split("}"):
+            selectors, _brace, rules = rule.rpartition("{")
+            is_read = len(rule) < _LONGEST_RULE and _CSS_READ.search(rules)
+            for name in re.findall(r"(?<![^\s,])[\w-]*\.([\w-]+)\s*(?:,|$)", selectors) if is_read else ():
+                said[name] = f"{said.get(name, '')};{rules}"
+    for tag in [node for node in soup.descendants if isinstance(node, Tag) and node.has_attr("class")] if said else ():
+        of_classes = ";".join(said.get(name, "") for name in attribute(tag, "class").split())
+        tag["style"] = f"{of_classes};{attribute(tag, 'style')}"
+
+
 # What is no content
 
 
 def drop_unread(soup: BeautifulSoup) -> None:
     """Take out what is no text: scripts, styles, fields, controls, comments."""
     for tag in tags_named(soup, _DROPPED):
-        if not tag.decomposed:
+        if tag.decomposed:
+            continue
+        if tag.get("type") in ("checkbox", "radio") and tag.parent is not None and tag.parent.name in _ASKED:
+            tag.replace_with("☒ " if tag.has_attr("checked") else "☐ ")
+        else:
             tag.decompose()
     for tag in tags_named(soup, ("button",)):
         # Accordions put their title in a button inside a heading; other buttons are controls.

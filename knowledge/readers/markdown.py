@@ -42,7 +42,10 @@ _ENOUGH_LINES = 12
 
 _FENCE = re.compile(r"^[ \t>]*(?:[-*+] +|\d{1,9}[.)] +)?(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
 #: Liquid, Jinja and GitBook (`{% … %}`), Hugo (`{{< … >}}`), and what they print.
-_TEMPLATE = re.compile(r"\{%(?:(?!%\}|\{%).){0,2000}%\}|\{\{[<%](?:(?![>%]\}\}|\{\{).){0,2000}[>%]\}\}", re.DOTALL)
+_TEMPLATE = re.compile(
+    r"\{%-?\s*comment\s*-?%\}(?:(?!\{%).){0,5000}\{%-?\s*endcomment\s*-?%\}|\{%(?:(?!%\}|\{%).){0,2000}%\}|\{\{[<%](?:(?![>%]\}\}|\{\{).){0,2000}[>%]\}\}",
+    re.DOTALL,
+)
 _PRINTED = re.compile(r"\{\{[^{}\n]{0,300}\}\}")
 #: What a template or a line of JSON shows of its own.
 _TEMPLATE_TEXT = re.compile(

@@ -44,8 +44,9 @@ _MAX_DEPTH = 60
 _STRUCK = frozenset("s strike del".split())
 _STRUCK_STYLE = re.compile(r"text-decoration(?:-line)?\s*:[^;]*\bline-through\b", re.IGNORECASE)
 _RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super\b", re.IGNORECASE)
-#: How `<ol type>` counts; a browser shows any other as numbers.
+#: How `<ol type>` counts, and how style sheets call it; a browser shows any other as numbers.
 _COUNTERS = ("a", "A", "i", "I")
+_CSS_COUNTER = re.compile(r"list-style(?:-type)?\s*:[^;]*\b(lower|upper)-(alpha|latin|roman)\b", re.IGNORECASE)
 #: An address of a scheme that is followed, or one beside the page.
 _FOLLOWABLE = re.compile(r"(?:https?://|mailto:|tel:|(?![#?]|[a-zA-Z][\w+.-]*:))[^\s()<>]{1,500}$")
 #: As `Chunk.anchor` holds it.
@@ -420,10 +421,18 @@ def _marks(tag: Tag) -> dict[int, str]:
         number = _whole(attribute(item, "value"), number)
         numbers.append(number)
         number += step
-    kinds = [attribute(item, "type") or attribute(tag, "type") for item in items]
+    kinds = [_counter(item) or _counter(tag) for item in items]
     written = [counted(n, k if k in _COUNTERS else "1") for k, n in zip(kinds, numbers, strict=True)]
     is_plain = written == [str(numbers[0] + place) for place in range(len(numbers))] and numbers[:1] >= [0]
     return {id(item): f"{mark}. " if is_plain else f"- {mark}. " for item, mark in zip(items, written, strict=True)}
+
+
+def _counter(tag: Tag) -> str:
+    """How a list or an item counts, where it says so."""
+    if found := _CSS_COUNTER.search(attribute(tag, "style")):
+        kind = "i" if found[2].lower() == "roman" else "a"
+        return kind.upper() if found[1].lower() == "upper" else kind
+    return attribute(tag, "type")
 
 
 def _whole(value: str, default: int) -> int:

@@ -8,7 +8,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -140,28 +140,41 @@ _A, _CHART, _DIAGRAM = (f"{{{_DRAWING}{name}}}" for name in ("main", "chart", "d
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
+def parsed_xml(content: bytes) -> Any:
+    return etree.fromstring(content, etree.XMLParser(resolve_entities=False, no_network=True))
+
+
+def within(element: Any, name: str, around: Container[str]) -> Iterator[Any]:
+    """The children of a name in order, those in groups as well."""
+    for child in element:
+        if child.tag == name:
+            yield child
+        elif child.tag in around:
+            yield from within(child, name, around)
+
+
 def drawn(element: Any, related: Callable[[str], bytes]) -> Iterator[tuple[BlockKind, str]]:
     """The texts of the charts and diagrams in an element of XML, in order: a diagram as a list, a chart's titles, then
     its values as a table. `related` gives the part that an identifier refers to, or raises `KeyError`: such a drawing
     is left out.
     """
-    parser = etree.XMLParser(resolve_entities=False, no_network=True)
     for found in element.iter(f"{_DIAGRAM}relIds", f"{_CHART}chart"):
         is_chart = found.tag == f"{_CHART}chart"
         key = found.get(f"{_R}id" if is_chart else f"{_R}dm")
         try:
-            tree = etree.fromstring(related(key or ""), parser)
+            tree = parsed_xml(related(key or ""))
         except KeyError:
             # A drawing without its part is a hole in the picture, not in the text.
             continue
         if is_chart:
-            yield "prose", "\n\n".join(_paragraphs(tree))
+            yield "prose", "\n\n".join(paragraphs(tree))
             yield "table", table_text(_values(tree))
         else:
-            yield "list", "\n".join(f"- {text}" for text in _paragraphs(tree))
+            yield "list", "\n".join(f"- {text}" for text in paragraphs(tree))
 
 
-def _paragraphs(tree: Any) -> Iterator[str]:
+def paragraphs(tree: Any) -> Iterator[str]:
+    """The texts of a drawing, such as those of its boxes."""
     for paragraph in tree.iter(f"{_A}p"):
         if text := one_line(clean_text("".join(paragraph.itertext(f"{_A}t")))):
             yield text

@@ -28,12 +28,11 @@ from knowledge.readers.base import (
     is_page_count,
     joined,
     one_line,
-    some_numbers,
     table_text,
 )
 from knowledge.readers.number_formats import shown
-from knowledge.readers.office import MALFORMED_ARCHIVE, damaged
-from knowledge.readers.spreadsheet import Budget, Row, finished, name_unread, read_sheet
+from knowledge.readers.office import MALFORMED_ARCHIVE, damaged, within
+from knowledge.readers.spreadsheet import Budget, Row, name_unread, read_sheet
 
 _PREFIXES = {
     **{f"urn:oasis:names:tc:opendocument:xmlns:{name}:1.0": name for name in ("office", "style", "text", "table")},
@@ -52,8 +51,10 @@ _UNREAD = frozenset(
     "text:table-index text:object-index text:user-index text:alphabetical-index text:note-citation text:ruby-text "
     "text:page-number text:page-count draw:object draw:image svg:title svg:desc presentation:notes".split()
 )
-_ROWS = ("table:table-header-rows", "table:table-rows", "table:table-row-group")
-_COLUMNS = ("table:table-header-columns", "table:table-columns", "table:table-column-group")
+_ROWS, _COLUMNS = (
+    [f"{{{_SPACES['table']}}}{name}" for name in (f"table-header-{part}s", f"table-{part}s", f"table-{part}-group")]
+    for part in ("row", "column")
+)
 _CELLS = ("table:table-cell", "table:covered-table-cell")
 _HIDDEN = ("collapse", "filter")
 #: Programs show no more; a file may claim any number.
@@ -84,15 +85,6 @@ def _count(element: Any, name: str, default: int = 1) -> int:
     return int(value) if value.isdecimal() and len(value) < 10 else default
 
 
-def _within(element: Any, name: str, *around: str) -> Iterator[Any]:
-    """The children of a name in order, those in groups as well."""
-    for child in element:
-        if (found := _short(child.tag)) == name:
-            yield child
-        elif found in around:
-            yield from _within(child, name, *around)
-
-
 def parse_opendocument(data: bytes, *, filename: str) -> ParsedDocument:
     outline = Outline()
     try:
@@ -113,7 +105,7 @@ def parse_opendocument(data: bytes, *, filename: str) -> ParsedDocument:
         title = trees["meta.xml"].findtext(f".//{_full('dc:title')}") if "meta.xml" in trees else ""
     except MALFORMED_ARCHIVE as error:
         raise damaged(filename, error) from error
-    return finished(outline, filename=filename, source_type=kind or SourceType.ODT, title=title or "")
+    return outline.finish(filename=filename, source_type=kind or SourceType.ODT, title=title or "")
 
 
 class _Styles:
@@ -255,14 +247,15 @@ class _Reader:
                     counts = self._last[style]
                     if start := _count(item, "text:start-value", 0):
                         counts[depth] = start - 1
-                    mark = self._styles.mark(style, counts, depth)
+                    mark = self._styles.mark(_get(item, "text:style-override") or style, counts, depth)
                 if child.tag == _full("text:p") and (text := one_line(self.text(child))):
                     self._outline.item(text, depth=depth - 1, mark=(is_first and mark) or "-")
                 elif child.tag != _full("text:p"):
                     self.block(child, mark if is_first and mark else "")
 
     def text(self, element: Any) -> str:
-        return clean_text(joined(self._runs(element, Run("")), self._outline.struck)).strip()
+        run = self._styled("paragraph", _get(element, "text:style-name"), Run(""))
+        return clean_text(joined(self._runs(element, run), self._outline.struck)).strip() if run else ""
 
     def _runs(self, element: Any, run: Run) -> Iterator[Run]:
         """The text of an element as `run` looks."""
@@ -279,7 +272,8 @@ class _Reader:
                 case "text:a":
                     yield from self._runs(child, run._replace(link=_get(child, "xlink:href")))
                 case "text:span":
-                    yield from self._span(child, run)
+                    styled = self._styled("text", _get(child, "text:style-name"), run)
+                    yield from self._runs(child, styled) if styled else ()
                 case "text:note":
                     self._beside.extend(child.iterchildren(_full("text:note-body")))
                 case _ if name.startswith("draw:"):
@@ -288,18 +282,16 @@ class _Reader:
                     yield from self._runs(child, run)
             yield run._replace(text=re.sub(r"\s+", " ", child.tail or ""))
 
-    def _span(self, element: Any, run: Run) -> Iterator[Run]:
-        style = _get(element, "text:style-name")
-        if self._styles.value("text", style, "text:display") == "none":
-            return
-        place = self._styles.value("text", style, "style:text-position").split(" ")[0]
+    def _styled(self, family: str, style: str, run: Run) -> Run | None:
+        """The run with what a style says of it; `None` where the style hides it."""
+        if self._styles.value(family, style, "text:display") == "none":
+            return None
+        place = self._styles.value(family, style, "style:text-position").split(" ")[0]
         is_raised = place == "super" or (place[:1].isdigit() and place != "0%")
         height = 1 if is_raised else -1 if place.startswith(("sub", "-")) else run.height
-        is_struck = run.is_struck or self._is_struck("text", style)
-        yield from self._runs(element, run._replace(height=height, is_struck=is_struck))
-
-    def _is_struck(self, family: str, style: str) -> bool:
-        return self._styles.value(family, style, "style:text-line-through-style") not in ("", "none")
+        lines = (self._styles.value(family, style, f"style:text-line-through-{part}") for part in ("style", "type"))
+        line = next(filter(None, lines), "")
+        return run._replace(height=height, is_struck=line != "none" if line else run.is_struck)
 
     def _table(self, table: Any) -> tuple[list[list[str]], int]:
         """The rows of a table of a text, and how many of them name its columns."""
@@ -316,7 +308,7 @@ class _Reader:
         """
         line = last = 0
         below: dict[int, tuple[str, int]] = {}
-        for row in _within(table, "table:table-row", *_ROWS):
+        for row in within(table, _full("table:table-row"), _ROWS):
             cells: dict[int, str] = {}
             column = 1
             for cell in row:
@@ -356,7 +348,8 @@ class _Reader:
         value = _get(cell, "office:value")
         if not text and value:
             text = shown(float(value), "General")
-        if text and self._is_struck("table-cell", _get(cell, "table:style-name")):
+        run = self._styled("table-cell", _get(cell, "table:style-name"), Run(""))
+        if text and run and run.is_struck:
             self._outline.struck.append(text)
             return ""
         return text
@@ -369,7 +362,7 @@ class _Reader:
                 continue
             hidden: dict[int, bool] = {}
             at = 1
-            for column in _within(table, "table:table-column", *_COLUMNS):
+            for column in within(table, _full("table:table-column"), _COLUMNS):
                 after = min(at + _count(column, "table:number-columns-repeated"), _MOST_COLUMNS)
                 if _get(column, "table:visibility") in _HIDDEN:
                     hidden |= dict.fromkeys(range(at, after), False)
@@ -408,9 +401,7 @@ class _Reader:
             self._boxes([shape for shape in page if not _is_title(shape)])
             for notes in page.iterchildren(_full("presentation:notes")):
                 self.blocks(notes)
-        if hidden:
-            said = _("diapositive(s) %(slides)s : masquée(s), ignorée(s)")
-            self._outline.notices.append(said % {"slides": some_numbers(hidden)})
+        self._outline.name_hidden(hidden)
 
 
 def _is_in_note(line: Any, holder: Any) -> bool:

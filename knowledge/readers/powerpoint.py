@@ -12,7 +12,6 @@ from typing import Any
 
 import pptx
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from pptx.enum.shapes import PP_PLACEHOLDER
 from pptx.exc import PythonPptxError
 
@@ -27,7 +26,6 @@ from knowledge.readers.base import (
     counted,
     joined,
     one_line,
-    some_numbers,
     table_text,
     unreadable,
 )
@@ -74,13 +72,7 @@ def _read(presentation: Any, outline: Outline, *, filename: str) -> None:
         _Slide(outline, slide, number).read(opens=not read)
         read += sum(len(block.text) for block in outline.blocks[before:]) + 1
         check_length(read, filename=filename)
-    if hidden:
-        outline.notices.append(
-            ngettext(
-                "diapositive %(slides)s : masquée, ignorée", "diapositives %(slides)s : masquées, ignorées", len(hidden)
-            )
-            % {"slides": some_numbers(hidden)}
-        )
+    outline.name_hidden(hidden)
 
 
 class _Slide:
@@ -119,7 +111,10 @@ class _Slide:
 
     def _shape(self, shape: Any) -> None:
         kind = _placeholder(shape)
-        if kind in _UNREAD:
+        is_hidden = any(named.get("hidden") in ("1", "true") for named in shape._element[0].iter("{*}cNvPr"))
+        if is_hidden:
+            self._outline.notices.append(_("%(place)s : zone masquée, ignorée") % {"place": self._place})
+        if is_hidden or kind in _UNREAD:
             return
         if hasattr(shape, "shapes"):
             self._arranged(shape.shapes)

@@ -38,7 +38,7 @@ from knowledge.readers.base import (
 )
 from knowledge.readers.html import html_fragment_text
 from knowledge.readers.number_formats import shown
-from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged
+from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, paragraphs, parsed_xml
 from knowledge.readers.text import decode_text
 
 _HTML = re.compile(
@@ -46,7 +46,6 @@ _HTML = re.compile(
     r"|&(?:[a-zA-Z]{2,8}|#\d{2,5});",
     re.IGNORECASE,
 )
-_MAX_NOTICES = 100
 
 
 def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
@@ -73,14 +72,7 @@ def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
         ) from error
     if not outline.blocks:
         raise unreadable(f"{filename}: no row", _("Ce fichier CSV ne contient aucune question avec sa réponse."))
-    return finished(outline, filename=filename, source_type=SourceType.CSV)
-
-
-def finished(outline: Outline, *, filename: str, source_type: SourceType, title: str = "") -> ParsedDocument:
-    """The document with as many notices as somebody may read, and how many more there are."""
-    if (more := len(outline.notices) - _MAX_NOTICES) > 0:
-        outline.notices[_MAX_NOTICES:] = [_("et %(count)d autres lignes ignorées") % {"count": more}]
-    return outline.finish(filename=filename, source_type=source_type, title=title)
+    return outline.finish(filename=filename, source_type=SourceType.CSV)
 
 
 def _add_question_row(
@@ -153,9 +145,10 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
             _link(rows, links)
             _fill_down(rows, areas, budget)
             read_sheet(outline, one_line(sheet.title), rows, budget)
+            _read_boxes(outline, sheet)
     except MALFORMED_ARCHIVE as error:
         raise damaged(filename, error) from error
-    return finished(outline, filename=filename, source_type=SourceType.XLSX, title=title)
+    return outline.finish(filename=filename, source_type=SourceType.XLSX, title=title)
 
 
 class _Parser(WorkSheetParser):  # type: ignore[misc]
@@ -185,7 +178,11 @@ def _rows(sheet: Any, budget: Budget, areas: list[Any], links: dict[str, str], o
         hidden_rows: list[int] = []
         last = 0
         for line, raw in parser.parse():
-            columns = [c for c in parser.column_dimensions.values() if c.get("hidden") in ("1", "true")]
+            columns = [
+                c
+                for c in parser.column_dimensions.values()
+                if c.get("hidden") in ("1", "true") or c.get("width") == "0"
+            ]
             shut = [(int(column["min"]), int(column["max"])) for column in columns]
             cells: dict[int, str] = {}
             for cell in raw:
@@ -205,10 +202,21 @@ def _rows(sheet: Any, budget: Budget, areas: list[Any], links: dict[str, str], o
         areas.extend(area for area in merged if area.max_row > area.min_row)
         links.update(parser.links)
         if found := [link for link in parser.hyperlinks.hyperlink if link.id]:
-            listed = get_dependents(sheet.parent._archive, get_rels_path(sheet._worksheet_path))
-            targets = {relation.Id: relation.Target for relation in listed}
+            targets = {relation.Id: relation.Target for relation in _related(sheet)}
             links.update((link.ref.split(":")[0], targets.get(link.id, "")) for link in found)
     name_unread(outline, sheet.title, sorted(hidden), hidden_rows, parser.unvalued)
+
+
+def _related(sheet: Any) -> Iterator[Any]:
+    archive, path = sheet.parent._archive, get_rels_path(sheet._worksheet_path)
+    yield from get_dependents(archive, path) if path in archive.namelist() else ()
+
+
+def _read_boxes(outline: Outline, sheet: Any) -> None:
+    """The text boxes that lie over a sheet, after its cells."""
+    for relation in _related(sheet):
+        if relation.Type.endswith("/drawing"):
+            outline.add("\n\n".join(paragraphs(parsed_xml(sheet.parent._archive.read(relation.Target)))))
 
 
 def name_unread(

@@ -7,7 +7,7 @@ empty fields and tables of contents are not read; struck and deleted text is not
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,6 @@ import docx
 from docx.opc.exceptions import OpcError
 from docx.table import Table
 from docx.text.paragraph import Paragraph
-from lxml import etree
 
 from knowledge.models import SourceType
 from knowledge.readers.base import (
@@ -29,7 +28,7 @@ from knowledge.readers.base import (
     one_line,
     table_text,
 )
-from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn
+from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn, parsed_xml, within
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list|liste", re.IGNORECASE)
@@ -45,6 +44,10 @@ _LONGEST_STYLES = 20
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_OFF = ("0", "false", "off")
+_LINK_FIELD = re.compile(r'\s*HYPERLINK\s+"([^"]+)"')
+#: Half points above the line from which a text stands raised, not only better in place.
+_RAISED = 4
 #: Deleted text, text that was moved elsewhere, stops of tabulators, and the second form of what is there in a newer
 #: one.
 _UNREAD = (
@@ -60,62 +63,159 @@ _MOST_SPANNED = 100
 def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
     try:
         document = docx.Document(io.BytesIO(as_plain(data)))
-        outline = _read(document)
+        outline = _Reader(document).read()
     except (OpcError, *MALFORMED_ARCHIVE) as error:
         raise damaged(filename, error) from error
     title = document.core_properties.title or ""
     return outline.finish(filename=filename, source_type=SourceType.DOCX, title=title)
 
 
-def _read(document: Any) -> Outline:
-    outline, numbers = Outline(), _Numbers(document)
-    #: The notes of items, which stand after their list.
-    beside: list[str] = []
-    notes = _footnotes(document)
-    for part in _parts(document):
-        style = "" if isinstance(part, Table) or part.style is None else part.style.name
-        text = "" if isinstance(part, Table) or _CONTENTS_STYLE.match(style) else _text(part, outline)
-        level = 0 if isinstance(part, Table) else _heading_level(part, style)
-        mark, depth = (None if isinstance(part, Table) else numbers.mark(part)) or ("", 0)
+class _Reader:
+    def __init__(self, document: Any) -> None:
+        self._document = document
+        self._outline = Outline()
+        self._numbers = _Numbers(document)
+        self._styles = {style.get(f"{_W}styleId"): style for style in document.styles.element.iter(f"{_W}style")}
+        self._notes = _footnotes(document)
+        #: The notes of items, which stand after their list.
+        self._beside: list[str] = []
+
+    def read(self) -> Outline:
+        outline = self._outline
+        for part in _parts(self._document):
+            if isinstance(part, Table):
+                self._end_list()
+                headers = len(part._tbl.findall(f"{_W}tr/{_W}trPr/{_W}tblHeader"))
+                outline.add(table_text(self._table(part), headers=headers), kind="table")
+            else:
+                self._paragraph(part)
+            self._beside += [self._notes.pop(number, "") for number in _note_numbers(part)]
+        self._beside += self._notes.values()
+        self._end_list()
+        outline.leave_sections()
+        outline.add("\n\n".join(dict.fromkeys(self._around_pages())))
+        return outline
+
+    def _end_list(self) -> None:
+        for note in self._beside:
+            self._outline.add(note)
+        self._beside.clear()
+        self._outline.end_list()
+
+    def _around_pages(self) -> Iterator[str]:
+        """The paragraphs of the headers and footers that are shown, but for counts of pages."""
+        has_even = self._document.settings.odd_and_even_pages_header_footer
+        for section in self._document.sections:
+            shown = [section.header, section.footer]
+            if section.different_first_page_header_footer:
+                shown += [section.first_page_header, section.first_page_footer]
+            if has_even:
+                shown += [section.even_page_header, section.even_page_footer]
+            for around in shown:
+                if not around.is_linked_to_previous:
+                    texts = (self._text(Paragraph(node, around)) for node in around._element.iter(f"{_W}p"))
+                    yield from (text for text in texts if not is_page_count(text))
+
+    def _paragraph(self, part: Any) -> None:
+        outline, style = self._outline, part.style.name if part.style is not None else ""
+        mark, depth = self._numbers.mark(part) or ("", 0)
+        if _CONTENTS_STYLE.match(style):
+            self._end_list()
+            return
+        text, level = self._text(part), _heading_level(part)
         if text and not level and (mark or _LIST_STYLE.match(style)):
             outline.item(one_line(text), depth=depth, mark=mark or "-")
-            beside.extend(notes.pop(number, "") for number in _note_numbers(part))
-            continue
-        for note in beside:
-            outline.add(note)
-        beside.clear()
-        outline.end_list()
-        if isinstance(part, Table):
-            headers = len(part._tbl.findall(f"{_W}tr/{_W}trPr/{_W}tblHeader"))
-            outline.add(table_text(_table(part, outline, numbers), headers=headers), kind="table")
-            beside.extend(notes.pop(number, "") for number in _note_numbers(part))
-        elif not _CONTENTS_STYLE.match(style):
-            _paragraph(outline, part, style, level, text, mark)
-            for kind, said in drawn(part._p, lambda key: document.part.related_parts[key].blob):
-                outline.add(said, kind=kind)
-            beside.extend(notes.pop(number, "") for number in _note_numbers(part))
-    for note in beside:
-        outline.add(note)
-    for note in notes.values():
-        outline.add(note)
-    outline.leave_sections()
-    outline.add("\n\n".join(dict.fromkeys(_around_pages(document, outline))))
-    return outline
+            return
+        self._end_list()
+        if style == "Title" and not outline.title:
+            outline.heading(1, text)
+        elif level and text:
+            # What is numbered is a part of the document, not its title.
+            is_numbered = mark not in ("", "-")
+            outline.heading(level, f"{mark} {text}" if is_numbered else text, is_part=is_numbered)
+        else:
+            runs = [run for run in part.runs if run.text.strip()]
+            is_bold = bool(runs) and all(run.bold for run in runs) and "\n" not in text
+            outline.add(f"**{text}**" if text and is_bold else text)
+        for kind, said in drawn(part._p, lambda key: self._document.part.related_parts[key].blob):
+            outline.add(said, kind=kind)
 
+    def _text(self, part: Any) -> str:
+        self._outline.struck += ["".join(one.itertext(f"{_W}delText")) for one in part._p.iter(f"{_W}del")]
+        return clean_text(joined(self._runs(part), self._outline.struck)).strip()
 
-def _around_pages(document: Any, outline: Outline) -> Iterator[str]:
-    """The paragraphs of the headers and footers that are shown, but for counts of pages."""
-    has_even = document.settings.odd_and_even_pages_header_footer
-    for section in document.sections:
-        shown = [section.header, section.footer]
-        if section.different_first_page_header_footer:
-            shown += [section.first_page_header, section.first_page_footer]
-        if has_even:
-            shown += [section.even_page_header, section.even_page_footer]
-        for around in shown:
-            if not around.is_linked_to_previous:
-                texts = (_text(Paragraph(node, around), outline) for node in around._element.iter(f"{_W}p"))
-                yield from (text for text in texts if not is_page_count(text))
+    def _runs(self, part: Any) -> Iterator[Run]:
+        """The paragraph's text, inserted text and text moved here included; that of boxes in it is read after it."""
+        #: What the fields around a run say to do.
+        fields: list[str] = []
+        for node in part._p.iter(f"{_M}t", f"{_W}instrText", *_SIGNS):
+            run, around = node.getparent(), list(node.iterancestors())
+            if next(holder for holder in around if holder.tag == f"{_W}p") is not part._p:
+                continue
+            match node.get(f"{_W}fldCharType"):
+                case "begin":
+                    fields.append("")
+                case "end":
+                    fields[-1:] = []
+            if node.tag == f"{_W}instrText":
+                fields[-1:] = [instruction + (node.text or "") for instruction in fields[-1:]]
+            elif not any(each.tag in _UNREAD or _is_prompt(each) for each in around):
+                is_hidden, *struck = (
+                    self._look(run, name, part) not in _OFF for name in ("vanish", "strike", "dstrike")
+                )
+                text = "" if is_hidden else _SIGNS.get(node.tag, _said)(node)
+                yield Run(text, self._height(run, part), any(struck), _address(part, around, fields))
+
+    def _look(self, run: Any, name: str, part: Any) -> str:
+        """What a run says of a property: by itself, by its style, its paragraph's, or one that these are based on."""
+        found = run.find(f"{_W}rPr/{_W}{name}")
+        for style in (_value(run, "rPr/rStyle"), _value(part._p, "pPr/pStyle")):
+            for _step in range(_LONGEST_STYLES):
+                if found is not None:
+                    return str(found.get(f"{_W}val", "on"))
+                if style not in self._styles:
+                    break
+                found = self._styles[style].find(f"{_W}rPr/{_W}{name}")
+                style = _value(self._styles[style], "basedOn")
+        return "off"
+
+    def _height(self, run: Any, part: Any) -> int:
+        """1 for what stands above the line, such as the mark of a note, -1 below it."""
+        place = self._look(run, "position", part)
+        if run.find(f"{_W}footnoteReference") is not None or (place.isdecimal() and int(place) >= _RAISED):
+            return 1
+        return {"superscript": 1, "subscript": -1}.get(self._look(run, "vertAlign", part), 0)
+
+    def _table(self, table: Any) -> list[list[str]]:
+        """The table as rows of text. Cells are read as they stand: `row.cells` repeats each for every column it claims."""
+        rows: list[list[str]] = []
+        above: dict[int, str] = {}
+        for row in _held(table._tbl, "tr"):
+            column = _number_at(row, "trPr/gridBefore", 0)
+            current: dict[int, str] = {}
+            for cell in _held(row, "tc"):
+                merge = cell.find(f"{_W}tcPr/{_W}vMerge")
+                continues = merge is not None and merge.get(f"{_W}val", "continue") == "continue"
+                if continues and column in above:
+                    current[column] = above[column]
+                else:
+                    current[column] = self._cell_text(cell, table)
+                span = max(1, _number_at(cell, "tcPr/gridSpan", 1))
+                if span <= _MOST_SPANNED:
+                    current |= dict.fromkeys(range(column + 1, column + span), "")
+                column += span
+            rows.append(_in_columns(current))
+            above = current
+        return rows
+
+    def _cell_text(self, cell: Any, table: Any) -> str:
+        """The paragraphs of a cell with their numbers, those of tables and boxes in it as well."""
+        texts = []
+        for node in cell.iter(f"{_W}p"):
+            part = Paragraph(node, table)
+            text, (mark, _depth) = self._text(part), self._numbers.mark(part) or ("", 0)
+            texts.append(f"{mark} {text}".strip() if mark not in ("", "-") else text)
+        return "\n".join(filter(None, texts))
 
 
 def _parts(document: Any) -> Iterator[Any]:
@@ -146,30 +246,19 @@ def _is_contents(element: Any) -> bool:
     return gallery is not None and gallery.get(f"{_W}val") == "Table of Contents"
 
 
-def _is_on(run: Any, name: str) -> bool:
-    mark = run.find(f"{_W}rPr/{_W}{name}")
-    return mark is not None and mark.get(f"{_W}val") not in ("0", "false", "off")
-
-
 def _held(element: Any, name: str) -> Iterator[Any]:
     """The children of a name in order, those in content controls as well."""
-    for child in element:
-        tag = str(child.tag).removeprefix(_W)
-        if tag == name:
-            yield child
-        elif tag in _HOLDERS:
-            yield from _held(child, name)
+    return within(element, _W + name, [_W + holder for holder in _HOLDERS])
 
 
 def _footnotes(document: Any) -> dict[str, str]:
     """The texts of foot- and endnotes by kind and number, as far as the document has any."""
     notes: dict[str, str] = {}
-    parser = etree.XMLParser(resolve_entities=False, no_network=True)
     for relation in document.part.rels.values():
         kind = relation.reltype.rpartition("/")[2]
         if kind not in _NOTES or relation.is_external:
             continue
-        for note in etree.fromstring(relation.target_part.blob, parser):
+        for note in parsed_xml(relation.target_part.blob):
             lines = ("".join(line.itertext(f"{_W}t")) for line in note.iter(f"{_W}p"))
             text = clean_text("\n".join(lines)).strip()
             if text:
@@ -183,57 +272,38 @@ def _note_numbers(part: Any) -> Iterator[str]:
         yield f"{kind}s{node.get(f'{_W}id')}"
 
 
-def _paragraph(outline: Outline, part: Any, style: str, level: int, text: str, mark: str) -> None:
-    if style == "Title" and not outline.title:
-        outline.heading(1, text)
-    elif level and text:
-        # What is numbered is a part of the document, not its title.
-        is_numbered = mark not in ("", "-")
-        outline.heading(level, f"{mark} {text}" if is_numbered else text, is_part=is_numbered)
-    else:
-        runs = [run for run in part.runs if run.text.strip()]
-        is_bold = bool(runs) and all(run.bold for run in runs) and "\n" not in text
-        outline.add(f"**{text}**" if text and is_bold else text)
-
-
-def _heading_level(part: Any, style: str) -> int:
+def _heading_level(part: Any) -> int:
     """By the paragraph itself, its style or one that this is based on."""
     level = _number_at(part._p, "pPr/outlineLvl", 9)
-    based = part.style
-    for _step in range(_LONGEST_STYLES):
-        if level < 9 or based is None:
+    for style in _based(part.style):
+        if level < 9:
             break
-        if match := _HEADING_STYLE.match(based.name or ""):
+        if match := _HEADING_STYLE.match(style.name or ""):
             return int(match[1])
-        level, based = _number_at(based.element, "pPr/outlineLvl", 9), based.base_style
+        level = _number_at(style.element, "pPr/outlineLvl", 9)
     return level + 1 if level < 6 else 0
 
 
-def _text(part: Any, outline: Outline) -> str:
-    outline.struck += ["".join(one.itertext(f"{_W}delText")) for one in part._p.iter(f"{_W}del")]
-    return clean_text(joined(_runs(part), outline.struck)).strip()
+def _based(style: Any) -> Iterator[Any]:
+    """A style and those that it is based on, one after the other."""
+    for _step in range(_LONGEST_STYLES):
+        if style is None:
+            return
+        yield style
+        style = style.base_style
 
 
-def _runs(part: Any) -> Iterator[Run]:
-    """The paragraph's text, inserted text and text moved here included; that of boxes in it is read after it."""
-    for node in part._p.iter(f"{_M}t", *_SIGNS):
-        run, around = node.getparent(), list(node.iterancestors())
-        is_elsewhere = next(holder for holder in around if holder.tag == f"{_W}p") is not part._p
-        if (
-            is_elsewhere
-            or _is_on(run, "vanish")
-            or any(holder.tag in _UNREAD or _is_prompt(holder) for holder in around)
-        ):
-            continue
-        height = run.find(f"{_W}rPr/{_W}vertAlign")
-        key = next((holder.get(f"{_R}id") for holder in around if holder.tag == f"{_W}hyperlink"), None)
-        relation = part.part.rels.get(key)
-        yield Run(
-            _SIGNS.get(node.tag, _said)(node),
-            {"superscript": 1, "subscript": -1}.get(height.get(f"{_W}val") if height is not None else "", 0),
-            _is_on(run, "strike") or _is_on(run, "dstrike"),
-            relation.target_ref if relation is not None and relation.is_external else "",
-        )
+def _address(part: Any, around: Sequence[Any], fields: Sequence[str]) -> str:
+    """Where a run leads, by the link or the field that it stands in."""
+    for holder in around:
+        if holder.tag == f"{_W}hyperlink":
+            relation = part.part.rels.get(holder.get(f"{_R}id"))
+            anchor = holder.get(f"{_W}anchor")
+            if relation is not None and relation.is_external:
+                return f"{relation.target_ref}#{anchor}" if anchor else str(relation.target_ref)
+        if holder.tag == f"{_W}fldSimple":
+            fields = [*fields, holder.get(f"{_W}instr", "")]
+    return next((led[1] for field in fields if (led := _LINK_FIELD.match(field))), "")
 
 
 def _said(node: Any) -> str:
@@ -247,12 +317,15 @@ def _symbol(node: Any) -> str:
 
 
 def _field(node: Any) -> str:
-    """The box of a form's check box."""
+    """The box of a form's check box, or what is chosen of its list."""
+    if (choice := node.find(f"{_W}ffData/{_W}ddList")) is not None:
+        entries = [entry.get(f"{_W}val", "") for entry in choice.findall(f"{_W}listEntry")]
+        return "".join(entries[_number_at(choice, "result", 0) :][:1])
     box = node.find(f"{_W}ffData/{_W}checkBox")
     if box is None:
         return ""
     states = [state for name in ("checked", "default") if (state := box.find(f"{_W}{name}")) is not None]
-    return "☒" if states and states[0].get(f"{_W}val") not in ("0", "false", "off") else "☐"
+    return "☒" if states and states[0].get(f"{_W}val") not in _OFF else "☐"
 
 
 def _is_prompt(holder: Any) -> bool:
@@ -271,44 +344,11 @@ _SIGNS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def _table(table: Any, outline: Outline, numbers: "_Numbers") -> list[list[str]]:
-    """The table as rows of text. Cells are read as they stand: `row.cells` repeats each for every column it claims."""
-    rows: list[list[str]] = []
-    above: dict[int, str] = {}
-    for row in _held(table._tbl, "tr"):
-        column = _number_at(row, "trPr/gridBefore", 0)
-        current: dict[int, str] = {}
-        for cell in _held(row, "tc"):
-            merge = cell.find(f"{_W}tcPr/{_W}vMerge")
-            continues = merge is not None and merge.get(f"{_W}val", "continue") == "continue"
-            if continues and column in above:
-                current[column] = above[column]
-            else:
-                current[column] = _cell_text(cell, table, outline, numbers)
-            span = max(1, _number_at(cell, "tcPr/gridSpan", 1))
-            if span <= _MOST_SPANNED:
-                current |= dict.fromkeys(range(column + 1, column + span), "")
-            column += span
-        rows.append(_in_columns(current))
-        above = current
-    return rows
-
-
 def _in_columns(cells: dict[int, str]) -> list[str]:
     """Cells in the columns they stand in, as far as these are columns."""
     if max(cells, default=0) > len(cells) + _MOST_SPANNED:
         return list(cells.values())
     return [cells.get(column, "") for column in range(max(cells, default=-1) + 1)]
-
-
-def _cell_text(cell: Any, table: Any, outline: Outline, numbers: "_Numbers") -> str:
-    """The paragraphs of a cell with their numbers, those of tables and boxes in it as well."""
-    texts = []
-    for node in cell.iter(f"{_W}p"):
-        part = Paragraph(node, table)
-        text, (mark, _depth) = _text(part, outline), numbers.mark(part) or ("", 0)
-        texts.append(f"{mark} {text}" if text and mark not in ("", "-") else text)
-    return "\n".join(filter(None, texts))
 
 
 # Numbers that Word counts
@@ -325,23 +365,15 @@ def _number_at(element: Any, path: str, default: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
-    start: int
-    form: str
-    text: str
-    is_legal: bool
-    #: A paragraph of a level above this one starts it anew.
-    restarts_below: int
-    style: str
-
-
-@dataclass(frozen=True, slots=True)
 class _List:
-    """`key` names what it counts on with; `anew` are the levels that it starts anew."""
+    """`key` names what it counts on with; `starts` are the levels that it starts anew, and where."""
 
     key: str
-    levels: Mapping[int, _Level]
-    anew: tuple[int, ...]
+    levels: Mapping[int, Any]
+    starts: Mapping[int, int]
+
+    def start(self, depth: int) -> int:
+        return self.starts.get(depth, _number_at(self.levels[depth], "start", 1))
 
 
 class _Numbers:
@@ -377,15 +409,19 @@ class _Numbers:
         counts = self._counts.setdefault(found.key, {})
         if number not in self._begun:
             self._begun.add(number)
-            for anew in found.anew:
+            for anew in found.starts:
                 counts.pop(anew, None)
-        counts[depth] = counts.get(depth, level.start - 1) + 1
+        counts[depth] = counts.get(depth, found.start(depth) - 1) + 1
         for deeper in [each for each in counts if each > depth]:
-            if deeper not in found.levels or depth < found.levels[deeper].restarts_below:
+            if depth < _number_at(found.levels.get(deeper), "lvlRestart", deeper):
                 del counts[deeper]
-        if level.form == "bullet":
+        if _value(level, "numFmt") == "bullet":
             return "-", depth
-        return re.sub(r"%(\d)", lambda at: _shown(found, counts, int(at[1]) - 1, level), level.text).strip(), depth
+        is_legal = level.find(f"{_W}isLgl") is not None
+        text = _value(level, "lvlText")
+        return re.sub(
+            r"%(\d)", lambda at: _shown(found, counts, int(at[1]) - 1, is_legal=is_legal), text
+        ).strip(), depth
 
     def _place(self, paragraph: Any) -> tuple[str, int]:
         """The list and the level of a paragraph, by itself, its style or one that this is based on."""
@@ -393,46 +429,30 @@ class _Numbers:
         number = _value(direct, "numId")
         if number:
             return number, _number_at(direct, "ilvl", 0)
-        style = paragraph.style
-        for _step in range(_LONGEST_STYLES):
-            if style is None:
-                break
+        for style in _based(paragraph.style):
             named = style.element.find(f"{_W}pPr/{_W}numPr")
             if number := _value(named, "numId"):
                 levels = self._lists[number].levels if number in self._lists else {}
-                of_style = (depth for depth, level in levels.items() if level.style == style.style_id)
+                of_style = (depth for depth, level in levels.items() if _value(level, "pStyle") == style.style_id)
                 return number, _number_at(direct, "ilvl", next(of_style, _number_at(named, "ilvl", 0)))
-            style = style.base_style
         return "", 0
 
 
 def _list(number: Any, abstract: Any) -> _List:
-    overrides = {found.get(f"{_W}ilvl"): found for found in number.findall(f"{_W}lvlOverride")}
-    levels, anew = {}, []
-    for found in abstract.findall(f"{_W}lvl"):
-        override = overrides.get(found.get(f"{_W}ilvl"))
-        own = override.find(f"{_W}lvl") if override is not None else None
-        depth = int(found.get(f"{_W}ilvl", 0))
-        levels[depth] = _level(found if own is None else own, depth, override)
-        if override is not None and override.find(f"{_W}startOverride") is not None:
-            anew.append(depth)
-    return _List(abstract.get(f"{_W}abstractNumId", ""), levels, tuple(anew))
+    levels = {int(level.get(f"{_W}ilvl", 0)): level for level in abstract.findall(f"{_W}lvl")}
+    starts = {}
+    for override in number.findall(f"{_W}lvlOverride"):
+        depth = int(override.get(f"{_W}ilvl", 0))
+        if (own := override.find(f"{_W}lvl")) is not None:
+            levels[depth] = own
+        if override.find(f"{_W}startOverride") is not None and depth in levels:
+            starts[depth] = _number_at(override, "startOverride", 1)
+    return _List(abstract.get(f"{_W}abstractNumId", ""), levels, starts)
 
 
-def _level(found: Any, depth: int, override: Any) -> _Level:
-    return _Level(
-        start=_number_at(override, "startOverride", _number_at(found, "start", 1)),
-        form=_value(found, "numFmt", "decimal"),
-        text=_value(found, "lvlText"),
-        is_legal=found.find(f"{_W}isLgl") is not None,
-        restarts_below=_number_at(found, "lvlRestart", depth),
-        style=_value(found, "pStyle"),
-    )
-
-
-def _shown(found: _List, counts: dict[int, int], depth: int, level: _Level) -> str:
-    of = found.levels.get(depth)
-    if of is None:
+def _shown(found: _List, counts: dict[int, int], depth: int, *, is_legal: bool) -> str:
+    if depth not in found.levels:
         return ""
-    number = counts.setdefault(depth, of.start)
-    return counted(number, "1" if level.is_legal else _FORMS.get(of.form, "1"))
+    number = counts.setdefault(depth, found.start(depth))
+    form = _value(found.levels[depth], "numFmt", "decimal")
+    return counted(number, "1" if is_legal else _FORMS.get(form, "1"))

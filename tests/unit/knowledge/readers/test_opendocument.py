@@ -29,6 +29,9 @@ STYLES = """
 <text:list-level-style-number text:level="1" style:num-format="1" style:num-suffix="."/>
 <text:list-level-style-number text:level="2" style:num-format="a" style:num-suffix=")" text:display-levels="2"/>
 </text:list-style>
+<text:list-style style:name="M">
+<text:list-level-style-number text:level="1" style:num-format="01, 02, …" style:num-prefix="n°"/></text:list-style>
+<style:style style:name="Old" style:family="paragraph"><style:text-properties style:text-line-through-type="double"/></style:style>
 <text:list-style style:name="B"><text:list-level-style-bullet text:level="1"/></text:list-style>
 """
 OUTLINE = """<text:outline-style style:name="Outline">
@@ -114,6 +117,13 @@ def test_notes_struck_hidden_and_deleted_text_and_links_are_told_from_the_text()
     )
 
 
+def test_struck_paragraphs_and_items_with_a_style_of_their_own_are_as_shown() -> None:
+    item = '<text:list-item text:style-override="M"><text:p>Un</text:p></text:list-item>'
+    parsed = text(f'<text:p text:style-name="Old">12 €</text:p><text:list text:style-name="L">{item}</text:list>')
+    assert [block.text for block in parsed.blocks] == ["- n°01 Un"]
+    assert "« 12 € »" in parsed.notices[0]
+
+
 def test_cells_over_rows_and_columns_are_given_where_they_reach() -> None:
     covered = "<table:covered-table-cell/>"
     parsed = text(
@@ -189,7 +199,7 @@ def test_slides_are_read_from_the_top_and_a_hidden_one_is_noticed() -> None:
     )
     assert (parsed.title, parsed.source_type) == ("Accueil", SourceType.ODP)
     assert [block.text for block in parsed.blocks] == ["| Paie | M. Diallo |\n| --- | --- |", "En bas"]
-    assert "diapositive(s) 2" in parsed.notices[0]
+    assert "diapositive 2" in parsed.notices[0]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pytest_django.fixtures import Settings
 from knowledge.models import SourceType
 from knowledge.readers.base import ParsedDocument
 from knowledge.readers.registry import parse_document
-from tests.unit.knowledge.readers.office_files import refusal, rewritten, saved
+from tests.unit.knowledge.readers.office_files import element, refusal, relationships, rewritten, saved
 from tests.waiting import little_work
 
 
@@ -98,6 +98,16 @@ def test_hidden_sheet_is_left_out_and_noticed() -> None:
     parsed = read(workbook)
     assert "secret" not in parsed.blocks[-1].text
     assert "Interne" in parsed.notices[0]
+
+
+def test_text_box_over_a_sheet_is_read_after_its_cells() -> None:
+    box = element("a:graphic", "<a:p><a:r><a:t>Fermé en </a:t></a:r><a:r><a:t>août.</a:t></a:r></a:p>").encode()
+    related = relationships({"r1": ("drawing", "/xl/drawings/drawing1.xml")}).encode()
+    data = rewritten(saved(make_workbook(**SMALL)), "xl/worksheets/_rels/sheet1.xml.rels", related)
+    assert (
+        parse_document(rewritten(data, "xl/drawings/drawing1.xml", box), filename="a.xlsx").blocks[-1].text
+        == "Fermé en août."
+    )
 
 
 def test_hidden_rows_and_formulas_without_a_value_are_left_out_and_named() -> None:
