@@ -153,7 +153,7 @@ class Tool:
 @dataclass(frozen=True, slots=True)
 class Done:
     name: ClassVar[str] = "done"
-    status: Literal["done", "interrupted", "awaiting_approval"]
+    status: str
     answer_source: str
     model: str
     message_id: int | None
@@ -430,7 +430,7 @@ def read_json(said: bytes | str) -> Any:
     """The value of a JSON text. Raises `UnreadableTextError`, or `ValueError` where it is no JSON."""
     text = _whole_text(said)
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=refuse_constant)
         if "\\u" in text:
             _whole_text(json.dumps(value, ensure_ascii=False))
     except RecursionError as error:
@@ -457,5 +457,6 @@ def _whole_text(said: bytes | str) -> str:
     return text
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
+    """What Python reads and JSON does not have: `NaN`, `Infinity`."""
     raise ValueError(f"{name} is not JSON")

@@ -48,7 +48,7 @@ from chat.thread.turns import (
     running_turns,
     wanted_turns,
 )
-from chat.turn.path import ENDS, run_turn
+from chat.turn.path import run_turn
 from chat.turn.prompt import load_context
 from chat.turn.tool_loop import awaiting
 from chat.turn.values import TurnRequest, TurnResult, shown_reading
@@ -529,7 +529,7 @@ def _last_event(turn: Turn, answer: Message | None) -> Event:
         return Failure.of_code(turn.error_code)
     content = answer.content if answer else ""
     return Done(
-        status=ENDS[TurnStatus(turn.status)],
+        status=turn.status,
         answer_source=turn.answer_source,
         model=turn.model,
         message_id=answer.pk if answer else None,

@@ -34,7 +34,7 @@ from chat.errors import (
     TurnRunningError,
 )
 from chat.models import OPEN_STATUSES, Conversation, Feedback, Message, Role, ToolRound, Turn, TurnStatus
-from chat.protocol import Tool, ToolStatus
+from chat.protocol import Tool, ToolStatus, refuse_constant
 from chat.telemetry import log_isolation
 from tools_registry.tool import MAX_CALL_ID
 
@@ -405,6 +405,7 @@ def _newest(units: Sequence[list[ThreadMessage]], limit: int) -> list[list[Threa
 
 #: What model APIs accept as the name of a function.
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NOT_JSON = object()
 
 
 def check_batch(messages: Sequence[ThreadMessage], *, max_tool_calls: int) -> None:
@@ -454,7 +455,7 @@ def _check_answer(message: ThreadMessage, *, where: str) -> None:
         _refuse(_("%(where)s : un message « tool » est attendu ici.") % {"where": where})
     if not message.tool_call_id or not message.name:
         _refuse(_("%(where)s : « tool_call_id » et « name » sont obligatoires.") % {"where": where})
-    if not is_json(message.content):
+    if _parsed(message.content) is _NOT_JSON:
         _refuse(_("%(where)s : « content » doit être du JSON, en texte.") % {"where": where})
     if len(message.content) > TOOL_MESSAGE_MAX_CHARACTERS:
         _refuse(
@@ -463,25 +464,17 @@ def _check_answer(message: ThreadMessage, *, where: str) -> None:
         )
 
 
-def is_json(text: str) -> bool:
-    try:
-        json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 def parsed_object(text: str) -> dict[str, Any] | None:
     """The JSON object of a call's arguments; none where the text is something else."""
-    try:
-        value = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        return None
+    value = _parsed(text)
     return value if isinstance(value, dict) else None
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=refuse_constant)
+    except (ValueError, RecursionError):
+        return _NOT_JSON
 
 
 def _refuse(message: str) -> NoReturn:

@@ -7,7 +7,6 @@ turn is stopped or fails. No step mixes database and network. A dry run writes n
 import asyncio
 import uuid
 from collections.abc import Awaitable
-from typing import Literal
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -33,13 +32,6 @@ from chat.turn.standalone import answer_courtesy, make_standalone, read_question
 from chat.turn.tool_loop import awaiting
 from chat.turn.values import Emit, TurnInProgress, TurnRequest, TurnResult, shown_reading
 from knowledge.language.words import language_of
-
-#: How the last event of a turn that did not fail calls its end.
-ENDS: dict[TurnStatus, Literal["done", "interrupted", "awaiting_approval"]] = {
-    TurnStatus.DONE: "done",
-    TurnStatus.INTERRUPTED: "interrupted",
-    TurnStatus.AWAITING_APPROVAL: "awaiting_approval",
-}
 
 
 async def answer_question(turn: TurnInProgress) -> None:
@@ -150,7 +142,7 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
             await emit(awaiting(pending.call, round_index=answer.rounds))
     await emit(
         Done(
-            status=ENDS[result.status],
+            status=result.status.value,
             answer_source=answer.source,
             model=answer.model,
             message_id=message_id,

@@ -323,9 +323,9 @@ class ToolLoop:
     async def _run_call(self, planned: PlannedRound, planned_call: ToolExecution) -> None:
         call = planned_call.call
         if not planned_call.is_due or not await in_database(start_call, planned.pk, call.id):
-            await self._tell(planned, call, _ended(planned_call))
+            await self.emit(Tool(call.id, call.name, _ended(planned_call), planned.round_index))
             return
-        await self._tell(planned, call, "running")
+        await self.emit(Tool(call.id, call.name, "running", planned.round_index))
         [result] = await execute_calls(
             [ToolCall(call.id, call.name, call.arguments)],
             tools=self.toolbox.specs,
@@ -342,20 +342,7 @@ class ToolLoop:
         )
         await in_database(finish_call, planned.pk, result)
         status: ToolStatus = "done" if result.success else "failed"
-        await self._tell(planned, call, status, duration_ms=result.duration_ms)
-
-    async def _tell(
-        self, planned: PlannedRound, call: RequestedCall, status: ToolStatus, *, duration_ms: int | None = None
-    ) -> None:
-        await self.emit(
-            Tool(
-                tool_call_id=call.id,
-                tool_name=call.name,
-                status=status,
-                relance_index=planned.round_index,
-                duration_ms=duration_ms,
-            )
-        )
+        await self.emit(Tool(call.id, call.name, status, planned.round_index, duration_ms=result.duration_ms))
 
     # Into the thread
 
@@ -395,13 +382,7 @@ def _shortened(message: ThreadMessage, most: int) -> ThreadMessage:
 
 def awaiting(call: RequestedCall, *, round_index: int) -> Tool:
     """The event that asks a person to approve a call, with its arguments."""
-    return Tool(
-        tool_call_id=call.id,
-        tool_name=call.name,
-        status="awaiting",
-        relance_index=round_index,
-        arguments=call.arguments,
-    )
+    return Tool(call.id, call.name, "awaiting", round_index, arguments=call.arguments)
 
 
 def _ended(planned: ToolExecution) -> ToolStatus:
