@@ -17,7 +17,7 @@ from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import DELETION, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters, get_content_type_for_model
-from django.contrib.admin.utils import get_fields_from_path, quote
+from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ERROR_FLAG, SEARCH_VAR, ChangeList
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import FieldDoesNotExist, FieldError, PermissionDenied, ValidationError
@@ -25,7 +25,7 @@ from django.db import DataError
 from django.db.models import BigIntegerField, Field, JSONField, Model, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.sql import Query
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import formats, timezone
@@ -59,11 +59,8 @@ Tone = Literal["neutral", "good", "warning", "bad", "busy"]
 class _OwnAgentsOnly:
     """Forms offer whoever is limited to agents (`agents.roles`) nothing of the others."""
 
-    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        return _narrowed(super().formfield_for_foreignkey(db_field, request, **kwargs), request)  # type: ignore[misc]
-
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        return _narrowed(super().formfield_for_manytomany(db_field, request, **kwargs), request)  # type: ignore[misc]
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        return _narrowed(super().formfield_for_dbfield(db_field, request, **kwargs), request)  # type: ignore[misc]
 
 
 def _narrowed(field: Any, request: HttpRequest) -> Any:
@@ -81,13 +78,20 @@ class _StorableJSONField(forms.JSONField):
 
 
 class _OwnRowsFilter(admin.RelatedFieldListFilter):
+    """A filter by what agents own names, to whoever works on some agents, those of their own."""
+
     def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> Any:
-        theirs = visible(request, field.remote_field.model._default_manager.all())
+        related = field.remote_field.model
+        if limit_of(request.user) is None or related._meta.label_lower not in OWNED:
+            return super().field_choices(field, request, model_admin)
         return field.get_choices(
             include_blank=False,
             ordering=self.field_admin_ordering(field, request, model_admin),
-            limit_choices_to={"pk__in": theirs.values("pk")},
+            limit_choices_to={"pk__in": visible(request, related._default_manager.all()).values("pk")},
         )
+
+
+admin.FieldListFilter.register(lambda field: bool(field.remote_field), _OwnRowsFilter, take_priority=True)
 
 
 class StaffInline(_OwnAgentsOnly, ThemedInline):
@@ -102,6 +106,8 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
     formfield_overrides: ClassVar[Any] = {JSONField: {"form_class": _StorableJSONField}}
     #: What its list is for, in words; the list and the page « Avancé » say it.
     purpose: Any = ""
+    #: Whether its rows are deleted from their own pages.
+    is_erasable = True
     list_before_template = "admin/purpose.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -115,19 +121,6 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
                 # The form's own field serves others too.
                 made.base_fields[name] = _narrowed(deepcopy(made.base_fields[name]), request)
         return made
-
-    def get_list_filter(self, request: HttpRequest) -> Any:
-        """Filters by what agents own name, to whoever works on some agents, those of their own."""
-        filters = super().get_list_filter(request)
-        if limit_of(request.user) is None:
-            return filters
-        return [(each, _OwnRowsFilter) if self._names_owned(each) else each for each in filters]
-
-    def _names_owned(self, each: Any) -> bool:
-        if not isinstance(each, str):
-            return False
-        related = get_fields_from_path(self.model, each)[-1].related_model
-        return isinstance(related, type) and related._meta.label_lower in OWNED
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return may_reach(request, self.model, change=False) and super().has_module_permission(request)
@@ -144,8 +137,13 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return reached and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        reached = may_reach(request, self.model, change=True)
-        return reached and super().has_delete_permission(request, obj)
+        """Rows go with their owner, from its page; from pages of their own where they may be seen and erased."""
+        page = request.resolver_match.url_name if request.resolver_match else ""
+        if (page or "").startswith(f"{self.opts.app_label}_{self.opts.model_name}_"):
+            may = self.is_erasable and self.has_view_permission(request, obj)
+        else:
+            may = True
+        return may and may_reach(request, self.model, change=True) and super().has_delete_permission(request, obj)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         if not may_reach(request, self.model, change=request.method == "POST"):
@@ -217,9 +215,7 @@ def _is_beyond(value: str) -> bool:
 
 
 class ReadOnlyAdmin(StaffAdmin):
-    """Rows that the program writes: no page adds or changes one. Deleting is for the deletion of an owner, and where
-    people's words stand (`is_erasable`).
-    """
+    """Rows that the program writes: no page adds or changes one. They are erasable where people's words stand."""
 
     is_erasable = False
 
@@ -231,17 +227,9 @@ class ReadOnlyAdmin(StaffAdmin):
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions: dict[str, Any] = super().get_actions(request)
-        name = "delete_selected"
-        if actions.pop(name, None) is not None and self.is_erasable:
+        if (name := "delete_selected") in actions:
             actions[name] = (_delete_some, name, gettext("Supprimer la sélection"))
         return actions
-
-    def delete_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        if not self.is_erasable or not self.has_view_permission(request):
-            raise PermissionDenied
-        return super().delete_view(request, object_id, extra_context)
 
     def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
         """The log says that a row was deleted, by whom and which; the words that were to go are not its name there."""
@@ -260,8 +248,7 @@ class ReadOnlyAdmin(StaffAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> Any:
-        title = capfirst(self.opts.verbose_name)
-        context = {"show_delete": self.is_erasable, "title": title, **(extra_context or {})}
+        context = {"title": capfirst(self.opts.verbose_name), **(extra_context or {})}
         return super().changeform_view(request, object_id, form_url, context)
 
 

@@ -1,103 +1,48 @@
 """The settings that apply to one turn: deployment over agent over site, resolved once; and how forms show them.
 
 A threshold of `None` is set at no level: the measured profile of the embedding model decides (`knowledge.thresholds`).
-`knowledge` registers it here, because `agents` imports no other app.
+`EMBEDDING_PROFILE` names the function that knows it, because `agents` imports no other app.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from django import forms
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import formats
 from django.utils.functional import Promise
+from django.utils.module_loading import import_string
 from django.utils.text import Truncator
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
-from unfold.widgets import (
-    UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminNullBooleanSelectWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
-    UnfoldAdminTextInputWidget,
-)
 
 from agents.cache import TtlCache
-from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
-from agents.settings import KNOBS, SITE_KNOBS, Kind
+from agents.models import OVERLAY_KNOBS, Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
+from agents.settings import KNOBS, Knobs
 
 Level = Literal["agent", "site", "default", "profile"]
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveConfig:
-    """The identifiers and every resolved knob of `agents.settings`, by name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveConfig(Knobs):
+    """The identifiers and every resolved setting."""
 
     deployment_id: int
     deployment_slug: str
     deployment_name: str
     agent_id: int
     agent_slug: str
+    agent_name: str
+    agent_description: str
     indexing_method: IndexingMethod
-    system_prompt: str
-    llm_model: str
-    temperature: float
-    max_answer_tokens: int
-    context_tokens: int
-    context_exchanges: int
-    summarise_exchanges: bool
-    rewrite_follow_ups: bool
-    match_count: int
-    match_threshold: float
-    direct_answers: bool
-    direct_answer_threshold: float | None
-    verify_answers: bool
-    clarification: bool
-    clarification_band: float
-    clarification_margin: float
-    guard_rail_threshold: float | None
-    guard_rail_message: str
-    courtesies: bool
-    presentation: str
-    contact: str
-    memory: bool
-    memory_threshold: float | None
-    memory_max_age_days: int
-    withhold_stale_answers: bool
-    memory_learning: str
-    record_unanswered: bool
-    generate_questions: bool
-    page_refresh_hours: int
-    generate_titles: bool
-    max_rounds: int
-    max_tool_calls: int
-    context_messages: int
-    history_messages: int
-    tools_enabled: bool
-    tool_mode: str
-    tool_top_k: int
-    tool_threshold: float | None
-    api_source_lines: bool
-    show_cited_pages: bool
     #: The deployment's agents, the default one first; empty where it has one agent only.
-    agents: "tuple[Specialised, ...]" = ()
+    agents: "tuple[EffectiveConfig, ...]" = ()
 
     @property
     def of_each_agent(self) -> "tuple[EffectiveConfig, ...]":
         """The settings as each agent of the deployment has them, the default one's first."""
-        return tuple(agent.config for agent in self.agents) or (self,)
-
-
-@dataclass(frozen=True, slots=True)
-class Specialised:
-    """One of several agents of a deployment, with the settings that apply when it answers."""
-
-    name: str
-    description: str
-    config: EffectiveConfig
+        return self.agents or (self,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +65,7 @@ def effective_config(deployment: Deployment) -> EffectiveConfig:
     agents = (deployment.agent, *(agent for agent in others if agent != deployment.agent))
     if len(agents) == 1:
         return config
-    return replace(
-        config,
-        agents=tuple(
-            Specialised(agent.name, agent.description, _config_of(deployment, agent, site)) for agent in agents
-        ),
-    )
+    return replace(config, agents=tuple(_config_of(deployment, agent, site) for agent in agents))
 
 
 def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> EffectiveConfig:
@@ -137,6 +77,8 @@ def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> E
         deployment_name=deployment.name,
         agent_id=agent.pk,
         agent_slug=agent.slug,
+        agent_name=agent.name,
+        agent_description=agent.description,
         indexing_method=deployment.method_of(agent),
         **{name: own[name] if name in own else _inherited(name, site, agent).value for name in KNOBS},
     )
@@ -148,8 +90,7 @@ def with_settings(config: EffectiveConfig, changes: Mapping[str, Any]) -> Effect
     """The configuration with these settings replaced, for each of its agents, as a what-if run needs it."""
     if not changes:
         return config
-    agents = (replace(each, config=_changed(each.config, changes)) for each in config.agents)
-    return replace(_changed(config, changes), agents=tuple(agents))
+    return replace(_changed(config, changes), agents=tuple(_changed(each, changes) for each in config.agents))
 
 
 def _changed(config: EffectiveConfig, changes: Mapping[str, Any]) -> EffectiveConfig:
@@ -184,7 +125,8 @@ def agent_setting(agent: Agent | None, name: str) -> Any:
 def inherited_settings(agent: Agent | None = None) -> list[InheritedSetting]:
     """Every knob as agents inherit it from the site, or as the deployments of `agent` do from both."""
     site = RuntimeSettings.load()
-    return [_inherited(name, site, agent) for name in KNOBS]
+    own = [] if agent is None else [InheritedSetting("indexing_method", agent.indexing_method, "agent")]
+    return own + [_inherited(name, site, agent) for name in KNOBS]
 
 
 def _inherited(name: str, site: RuntimeSettings, agent: Agent | None) -> InheritedSetting:
@@ -216,18 +158,8 @@ def default_guard_rail_message(presentation: str) -> str:
     ) % {"presentation": presentation}
 
 
-@dataclass(frozen=True, slots=True)
-class ModelProfile:
-    """The measured thresholds of the embedding model in use, by setting; none where it was never measured."""
-
-    model: str
-    thresholds: Mapping[str, float | None]
-
-
-ProfileSource = Callable[[], ModelProfile | None]
-
 #: The settings that an unmeasured embedding model leaves without a value.
-THRESHOLD_SETTINGS = ("direct_answer_threshold", "guard_rail_threshold", "memory_threshold")
+THRESHOLD_SETTINGS = frozenset({"direct_answer_threshold", "guard_rail_threshold", "memory_threshold"})
 
 _LEVELS: dict[Level, str | Promise] = {
     "agent": gettext_lazy("agent"),
@@ -235,32 +167,22 @@ _LEVELS: dict[Level, str | Promise] = {
     "default": gettext_lazy("valeur d’origine"),
     "profile": gettext_lazy("profil du modèle d’embedding"),
 }
-_profile_source: ProfileSource = lambda: None  # noqa: E731  # until `knowledge` registers its own
 
 
-def register_profile_source(source: ProfileSource) -> None:
-    """Register the function that returns the measured thresholds."""
-    global _profile_source
-    _profile_source = source
-
-
-def current_profile() -> ModelProfile | None:
-    return _profile_source()
+def measured_thresholds() -> Mapping[str, float | None]:
+    """Those of the embedding model in use, by setting; none where it was never measured."""
+    found: Mapping[str, float | None] = import_string(settings.EMBEDDING_PROFILE)()
+    return found
 
 
 def unmeasured_model() -> str:
     """The embedding model in use when its thresholds of answers were never measured, else an empty string."""
-    profile = current_profile()
-    if profile is None or any(name in profile.thresholds for name in THRESHOLD_SETTINGS):
-        return ""
-    return profile.model
+    return "" if measured_thresholds().keys() & THRESHOLD_SETTINGS else settings.EMBEDDING_MODEL
 
 
-def inherited_text(setting: InheritedSetting, profile: ModelProfile | None) -> str:
+def inherited_text(setting: InheritedSetting, measured: Mapping[str, float | None]) -> str:
     """« Hérité : 0,72 (profil du modèle) »."""
-    value = setting.value
-    if value is None and profile is not None:
-        value = profile.thresholds.get(setting.name)
+    value = measured.get(setting.name) if setting.value is None else setting.value
     if value is not None or setting.level != "profile":
         shown = f"{value_text(setting.name, value)} ({_LEVELS[setting.level]})"
     elif setting.name in THRESHOLD_SETTINGS:
@@ -276,27 +198,11 @@ def value_text(name: str, value: Any) -> str:
         return _("Oui") if value else _("Non")
     if isinstance(value, (int, float)):
         return formats.localize(value)
-    knob = SITE_KNOBS.get(name)
-    if choice := dict(knob.choices if knob else ()).get(value):
+    knob = OVERLAY_KNOBS.get(name)
+    if knob and (choice := knob.choices.get(value)):
         return str(choice)
     if value:
         return f"« {Truncator(str(value)).chars(120)} »"
     if name == "llm_model":
         return _("%(model)s, de la variable LLM_MODEL") % {"model": settings.LLM_MODEL}
     return _("rien")
-
-
-_WIDGETS: dict[Kind, Any] = {
-    "switch": UnfoldAdminNullBooleanSelectWidget,
-    "choice": UnfoldAdminSelectWidget,
-    "count": UnfoldAdminIntegerFieldWidget,
-    "number": UnfoldAdminDecimalFieldWidget,
-    "line": UnfoldAdminTextInputWidget,
-    "text": UnfoldAdminTextareaWidget,
-}
-
-
-def setting_fields(*, of_site: bool = False) -> dict[str, forms.Field]:
-    """A new field for each setting, by its name, in the admin's widget; none is required."""
-    knobs = SITE_KNOBS if of_site else KNOBS
-    return {name: knob.field(_WIDGETS[knob.kind]) for name, knob in knobs.items()}

@@ -5,13 +5,14 @@ Conversations, turns, messages, vectors, usage and the words of visitors are in 
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
+from auditlog.diff import model_instance_diff
 from auditlog.models import LogEntry
 from auditlog.registry import auditlog
 from auditlog.signals import pre_log
@@ -19,7 +20,6 @@ from celery import current_task
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
 from django.db.models.signals import pre_save
 from django.http import HttpRequest
@@ -217,16 +217,13 @@ class _LoggedUpdates(models.QuerySet[Any]):
 
     def update(self, **changes: Any) -> int:
         rule = _rule(self.model)
-        columns = {
-            field.name
-            for field in self.model._meta.concrete_fields
-            if field.name in changes or field.attname in changes
-        }
-        names = sorted(columns.intersection(_columns(self.model, rule))) if rule else []
+        columns = self.model._meta.concrete_fields
+        changed = {field.name for field in columns if field.name in changes or field.attname in changes}
+        names = sorted(changed.intersection(_columns(self.model, rule))) if rule else []
         if not names or not _may_log(self.model, LogEntry.Action.UPDATE):
             return super().update(**changes)
         with transaction.atomic(using=self.db):
-            before = {row["pk"]: row for row in self.order_by().values("pk", *names)}
+            before = {row.pk: row for row in self.order_by().select_related(None).only(*names)}
             count = super().update(**changes)
             _log_differences(self.model, before, names, using=self.db)
         return count
@@ -234,46 +231,36 @@ class _LoggedUpdates(models.QuerySet[Any]):
     update.alters_data = True  # type: ignore[attr-defined]
 
     def bulk_create(self, objs: Iterable[Any], *args: Any, **kwargs: Any) -> list[Any]:
-        rule = _rule(self.model)
-        if rule is None or not _may_log(self.model, LogEntry.Action.CREATE):
+        if not _may_log(self.model, LogEntry.Action.CREATE):
             return super().bulk_create(objs, *args, **kwargs)
         with transaction.atomic(using=self.db):
             made = super().bulk_create(objs, *args, **kwargs)
-            names = _columns(self.model, rule)
-            before = {row.pk: dict.fromkeys(names) for row in made if row.pk is not None}
-            _log_differences(self.model, before, names, using=self.db, action=LogEntry.Action.CREATE)
+            before = dict.fromkeys(row.pk for row in made if row.pk is not None)
+            _log_differences(self.model, before, [], using=self.db)
         return made
 
 
 def _log_differences(
-    model: type[models.Model],
-    before: dict[Any, dict[str, Any]],
-    names: list[str],
-    *,
-    using: str,
-    action: int = LogEntry.Action.UPDATE,
+    model: type[models.Model], before: Mapping[Any, models.Model | None], names: list[str], *, using: str
 ) -> None:
-    hidden = LOGGED[model._meta.label_lower].masked.split()
+    """Log what these columns (all, of rows that are new: `None` before) have become, as the library logs one row."""
     kind = ContentType.objects.get_for_model(model)
-    keys = list(before)
     # What rows are called by.
     owners = [field.name for field in model._meta.concrete_fields if field.many_to_one]
     found = model._base_manager.using(using).select_related(*owners)
+    keys = list(before)
     for start in range(0, len(keys), _BATCH):
         lines = []
         for row in found.filter(pk__in=keys[start : start + _BATCH]):
-            changes = {
-                name: [MASK, MASK] if name in hidden else [_plain(old), _plain(new)]
-                for name in names
-                if (old := before[row.pk][name]) != (new := row.serializable_value(name))
-            }
+            old = before[row.pk]
+            changes = model_instance_diff(old, row, fields_to_check=names, use_json_for_changes=True)
             if changes:
                 line = LogEntry(
                     content_type=kind,
                     object_pk=str(row.pk),
                     object_id=row.pk if isinstance(row.pk, int) else None,
                     object_repr=str(row),
-                    action=action,
+                    action=LogEntry.Action.UPDATE if old else LogEntry.Action.CREATE,
                     changes=changes,
                 )
                 _complete(line)
@@ -284,15 +271,6 @@ def _log_differences(
 def log_event(row: models.Model, what: str, before: Any, after: Any) -> None:
     """Log an action on a row that changes none of its columns."""
     LogEntry.objects.log_create(row, force_log=True, action=LogEntry.Action.UPDATE, changes={what: [before, after]})
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str | list | dict):
-        return value
-    try:
-        return DjangoJSONEncoder().default(value)
-    except TypeError:
-        return str(value)
 
 
 def log_everything() -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from celery import current_app, shared_task
 from celery.exceptions import OperationalError, SoftTimeLimitExceeded
@@ -109,20 +109,19 @@ class Held:
     """A claimed job, as its verb gets it: the row, its lease, its progress."""
 
     job: Job
-    owner: str
     lost: threading.Event
     watcher: OnProgress
     #: Run by a worker, not by a command that somebody watches.
     in_background: bool
     _phase: str | None = None
 
-    def mine(self) -> "QuerySet[Job]":
-        return Job.objects.filter(pk=self.job.pk, lease_owner=self.owner, status=JobStatus.RUNNING)
-
     def keep(self, **changes: Any) -> None:
         """Update the job's row in the caller's transaction, if any; raises where the job is lost or cancelled."""
-        if self.lost.is_set() or not self.mine().update(**changes):
-            _raise_why_lost(self.job.pk)
+        if not self.lost.is_set() and _mine(self.job).update(**changes):
+            return
+        if Job.objects.filter(pk=self.job.pk, status=JobStatus.CANCELLED).exists():
+            raise JobCancelledError(f"Job {self.job.pk} was cancelled.")
+        raise LeaseLostError(f"Job {self.job.pk} was taken over by another process.")
 
     def progress(self, done: int, total: int, phase: Any = "", /) -> None:
         changes: dict[str, Any] = {"done": done, "total": total}
@@ -131,12 +130,6 @@ class Held:
             changes |= {"phase": phase, "phase_started_at": timezone.now()}
         self.keep(**changes)
         self.watcher(done, total, phase)
-
-
-def _raise_why_lost(job_id: int) -> NoReturn:
-    if Job.objects.filter(pk=job_id, status=JobStatus.CANCELLED).exists():
-        raise JobCancelledError(f"Job {job_id} was cancelled.")
-    raise LeaseLostError(f"Job {job_id} was taken over by another process.")
 
 
 def enqueue(
@@ -185,9 +178,9 @@ def _join(kind: JobKind, key: str, payload: Mapping[str, Any], *, again: bool) -
         return job if still_open.update(payload=job.payload, asked=F("asked") + 1) else None
 
 
-def due_jobs(limit: int) -> list[int]:
+def due_jobs(limit: int, **conditions: Any) -> list[int]:
     """The ids of queued jobs that can begin now, the oldest first."""
-    waiting = Job.objects.due().exclude(kind__in=_NO_WORK)
+    waiting = Job.objects.due().exclude(kind__in=_NO_WORK).filter(**conditions)
     return list(waiting.order_by("pk").values_list("pk", flat=True)[:limit])
 
 
@@ -252,7 +245,7 @@ def carry_out(job_id: int, *, on_progress: OnProgress = _no_progress, in_backgro
     job = Job.objects.select_related("agent").get(pk=job_id)
     try:
         with named_trouble(), _renewed(job_id, owner) as lost:
-            held = Held(job, owner, lost, on_progress, in_background)
+            held = Held(job, lost, on_progress, in_background)
             outcome = import_string(settings.JOBS[job.kind])(held) or Outcome()
     except ApplicationError as error:
         if isinstance(error, StorageUnavailableError):
@@ -296,6 +289,12 @@ def _finish(job: Job, outcome: Outcome) -> None:
         Job.objects.filter(pk=job.pk, status=JobStatus.DONE).delete()
 
 
+def _queue_again(job: Job, moment: datetime, outcome: Outcome, **changes: Any) -> bool:
+    return bool(
+        _mine(job).update(status=JobStatus.QUEUED, not_before=moment, lease_owner="", **_told(outcome), **changes)
+    )
+
+
 def _told(outcome: Outcome) -> dict[str, Any]:
     return {} if outcome.report is None else {"report": outcome.report}
 
@@ -303,15 +302,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
 def _go_on_at(job: Job, moment: datetime, outcome: Outcome) -> None:
     """Queue the rest of the job for this moment, with its attempts reset, because this is no failure."""
     now = timezone.now()
-    queued = _mine(job).update(
-        status=JobStatus.QUEUED,
-        error=outcome.error,
-        not_before=moment,
-        attempts=0,
-        lease_owner="",
-        finished_at=now,
-        **_told(outcome),
-    )
+    queued = _queue_again(job, moment, outcome, error=outcome.error, attempts=0, finished_at=now)
     if queued and moment <= now and job.kind not in _NO_WORK:
         nudge(job.pk)
 
@@ -321,13 +312,7 @@ def _retry_later(job: Job, reason: str, outcome: Outcome) -> bool:
     if job.attempts >= settings.JOB_MAX_ATTEMPTS and job.kind not in _TRIED_FOR_EVER:
         return False
     pause = min(JOB_RETRY_SECONDS * 2 ** min(job.attempts - 1, 10), JOB_RETRY_CEILING_SECONDS)
-    _mine(job).update(
-        status=JobStatus.QUEUED,
-        error=reason,
-        not_before=timezone.now() + timedelta(seconds=pause),
-        lease_owner="",
-        **_told(outcome),
-    )
+    _queue_again(job, timezone.now() + timedelta(seconds=pause), outcome, error=reason)
     return True
 
 
@@ -381,8 +366,7 @@ def recover() -> int:
     )
     expired.update(status=JobStatus.QUEUED, lease_owner="")
     forgotten = now - timedelta(seconds=settings.JOB_REAP_SECONDS)
-    waiting = Job.objects.due().exclude(kind__in=_NO_WORK).filter(created_at__lt=forgotten)
-    pks = list(waiting.order_by("pk").values_list("pk", flat=True)[:_MOST_NUDGED])
+    pks = due_jobs(_MOST_NUDGED, created_at__lt=forgotten)
     for pk in pks:
         nudge(pk, expires=settings.JOB_REAP_SECONDS)
     return len(pks)
@@ -440,14 +424,6 @@ def worker_state() -> WorkerState:
     return WorkerState("ok" if alive else "silent", seconds, seen_at, alive)
 
 
-def announce(name: str) -> None:
-    """Record that a worker of this name is starting, so that it does not count as missing."""
-    try:
-        _write_worker(name, started_at=timezone.now())
-    except DatabaseError as error:
-        logger.warning("The start of a worker could not be noted: %s", first_line(error))
-
-
 class Heartbeat:
     """The heartbeat of one worker, from `start` to `stop`, in a thread: `serve`'s worker has no other.
 
@@ -455,7 +431,7 @@ class Heartbeat:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self._name = name[:200]
         self._started_at = timezone.now()
         self._stopped = threading.Event()
         self._is_lost = False
@@ -469,9 +445,17 @@ class Heartbeat:
         self._thread.join(timeout=_FORK_WAIT_SECONDS)
 
     def beat(self) -> None:
+        """Note that the worker lives; alone, that it is starting and does not count as missing."""
+        values = {
+            "status": JobStatus.RUNNING,
+            "lease_owner": self._name,
+            "lease_expires_at": timezone.now() + timedelta(seconds=settings.WORKER_SILENT_SECONDS),
+            "started_at": self._started_at,
+            "report": {"version": str(settings.SPECTACULAR_SETTINGS["VERSION"])},
+        }
         with no_fork():
             try:
-                _write_worker(self._name, started_at=self._started_at)
+                Job.objects.update_or_create(kind=JobKind.WORKER, key=self._name, defaults=values)
                 self._is_lost = False
             except DatabaseError as error:
                 if not self._is_lost:
@@ -481,24 +465,9 @@ class Heartbeat:
                 close_connections()
 
     def _run(self) -> None:
-        while True:
+        self.beat()
+        while not self._stopped.wait(WORKER_BEAT_SECONDS):
             self.beat()
-            if self._stopped.wait(WORKER_BEAT_SECONDS):
-                return
-
-
-def _write_worker(name: str, *, started_at: datetime) -> None:
-    Job.objects.update_or_create(
-        kind=JobKind.WORKER,
-        key=name[:200],
-        defaults={
-            "status": JobStatus.RUNNING,
-            "lease_owner": name[:200],
-            "lease_expires_at": timezone.now() + timedelta(seconds=settings.WORKER_SILENT_SECONDS),
-            "started_at": started_at,
-            "report": {"version": str(settings.SPECTACULAR_SETTINGS["VERSION"])},
-        },
-    )
 
 
 @contextmanager

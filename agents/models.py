@@ -5,6 +5,7 @@
 
 import hashlib
 import secrets
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents.branding import style_of, validate_accent, worded
-from agents.settings import SITE_KNOBS, setting_errors, validate_settings
+from agents.settings import SITE_KNOBS, Knobs, declared, knob, validate_settings
 
 
 class IndexingMethod(models.TextChoices):
@@ -39,6 +40,16 @@ _INDEXING_METHOD_DESCRIPTIONS = {
     ),
     "legacy": _("Indexation simple du contenu brut. Pour la rétrocompatibilité."),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlayKnobs:
+    """What a deployment alone overrides, of its agent's columns."""
+
+    indexing_method: str = knob(_("Méthode d’indexation"), "", IndexingMethod.QA_ATOMIC, tab=_("Indexation"))
+
+
+OVERLAY_KNOBS = declared(OverlayKnobs, Knobs)
 
 
 class RuntimeSettings(models.Model):
@@ -81,9 +92,8 @@ class RuntimeSettings(models.Model):
 
     def get(self, name: str) -> Any:
         """The site's value of a setting, else the default."""
-        knob = SITE_KNOBS[name]
         value = self.values.get(name)
-        return knob.default if value in (None, "") else value
+        return SITE_KNOBS[name].default if value in (None, "") else value
 
 
 class Agent(models.Model):
@@ -302,12 +312,10 @@ class Deployment(models.Model):
         return found
 
     def clean(self) -> None:
-        """Known keys with valid values only; each error names its key."""
-        if not isinstance(self.config_overlay, dict):
-            raise ValidationError({"config_overlay": _("Un objet JSON est attendu.")})
-        errors = [message for key, value in self.config_overlay.items() for message in overlay_errors(key, value)]
-        if errors:
-            raise ValidationError({"config_overlay": errors})
+        try:
+            validate_settings(self.config_overlay, OVERLAY_KNOBS)
+        except ValidationError as error:
+            raise ValidationError({"config_overlay": error.messages}) from error
 
 
 class Specialist(models.Model):
@@ -333,15 +341,6 @@ class Specialist(models.Model):
     def clean(self) -> None:
         if self.agent_id is not None and self.agent_id == self.deployment.agent_id:
             raise ValidationError({"agent": _("C’est déjà l’agent par défaut de ce déploiement.")})
-
-
-def overlay_errors(key: str, value: Any) -> list[str]:
-    """What is wrong with one entry of `config_overlay`."""
-    if key != "indexing_method":
-        return setting_errors(key, value)
-    if value in IndexingMethod.values:
-        return []
-    return [_("indexing_method : « %(value)s » n’est pas une méthode connue.") % {"value": value}]
 
 
 class Role(models.Model):

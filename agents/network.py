@@ -68,18 +68,12 @@ def check_url(url: str | httpx2.URL, reach: Reach) -> None:
         raise reach.error(f"The port {port} is not among the allowed ones.")
 
 
-def guarded_client(reach: Reach, *, timeout: float, headers: Mapping[str, str] | None = None) -> httpx2.Client:
-    """A client that stays within its reach and follows no redirect; `timeout` (seconds) is for each wait."""
-    return httpx2.Client(
-        transport=_GuardedTransport(reach), timeout=timeout, headers=headers, follow_redirects=False, trust_env=False
-    )
-
-
-def guarded_async_client(
+def guarded_client(
     reach: Reach, *, timeout: float, headers: Mapping[str, str] | None = None, verify: ssl.SSLContext | bool = True
 ) -> httpx2.AsyncClient:
+    """A client that stays within its reach and follows no redirect; `timeout` (seconds) is for each wait."""
     return httpx2.AsyncClient(
-        transport=_GuardedAsyncTransport(reach, verify),
+        transport=_GuardedTransport(reach, verify),
         timeout=timeout,
         headers=headers,
         follow_redirects=False,
@@ -87,20 +81,17 @@ def guarded_async_client(
     )
 
 
-class _GuardedTransport(httpx2.HTTPTransport):
-    def __init__(self, reach: Reach) -> None:
-        super().__init__(trust_env=False)
-        self._reach = reach
+def ask_once(client: httpx2.AsyncClient, method: str, url: str, **request: Any) -> httpx2.Response:
+    """One request and its whole answer, from a thread without an event loop; closes the client."""
 
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        check_url(request.url, self._reach)
-        found = _lookup(request.url, self._reach)
-        response = super().handle_request(_pinned(request, found, self._reach))
-        response.stream = _BoundedStream(response, self._reach)
-        return response
+    async def ask() -> httpx2.Response:
+        async with client:
+            return await client.request(method, url, **request)
+
+    return asyncio.run(ask())
 
 
-class _GuardedAsyncTransport(httpx2.AsyncHTTPTransport):
+class _GuardedTransport(httpx2.AsyncHTTPTransport):
     def __init__(self, reach: Reach, verify: ssl.SSLContext | bool) -> None:
         super().__init__(verify=verify, trust_env=False)
         self._reach = reach
@@ -151,11 +142,8 @@ def is_public(address: str) -> bool:
     return not (parsed.is_multicast or parsed.is_reserved)
 
 
-class _BoundedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
-    """An answer's bytes, unpacked and counted here, as the client unpacks without a bound.
-
-    The answer's stream is of the kind that the client asks for.
-    """
+class _BoundedStream(httpx2.AsyncByteStream):
+    """An answer's bytes, unpacked and counted here, as the client unpacks without a bound."""
 
     def __init__(self, response: httpx2.Response, reach: Reach) -> None:
         packing = response.headers.pop("Content-Encoding", "").strip().lower()
@@ -168,11 +156,6 @@ class _BoundedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
         if packing not in ("", "identity"):
             response.headers.pop("Content-Length", None)
             self._unpacker = zlib.decompressobj(wbits=_GZIP)
-
-    def __iter__(self) -> Iterator[bytes]:
-        for piece in self._stream:
-            yield from self._parts(piece)
-        self._check_end()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
@@ -206,9 +189,6 @@ class _BoundedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
         """An answer that was cut is none; one without a body, as to HEAD, has nothing to unpack."""
         if self._unpacker is not None and self._received and not self._unpacker.eof:
             raise self._reach.error("The answer was cut.")
-
-    def close(self) -> None:
-        self._stream.close()
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -29,7 +29,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.urls import get_resolver
 
 from agents.database import in_database
-from agents.jobs import announce
+from agents.jobs import Heartbeat
 from agents.llm.base import language_model
 from chat.runs.runner import runner
 from faqs.second_key.same_question import compare_questions
@@ -148,7 +148,7 @@ def _worker() -> Iterator[None]:
     stopping = threading.Event()
     running: list[subprocess.Popen[bytes]] = []
     name = f"embedded-{os.getpid()}"
-    announce(f"{name}@{socket.gethostname()}")
+    Heartbeat(f"{name}@{socket.gethostname()}").beat()
 
     def keep_running() -> None:
         while not stopping.is_set():

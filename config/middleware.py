@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.http import HttpRequest
-from django.http.response import HttpResponseBase
+from django.http.response import HttpResponseBase as Response
 from django.urls import reverse
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -32,7 +32,6 @@ _ADMIN_PAGE = content_policy(
 #: Everything a page may ask of a device and this site never does.
 _PERMISSIONS = "camera=(), microphone=(), geolocation=(), payment=(), usb=()"
 
-Response = HttpResponseBase
 GetResponse = Callable[[HttpRequest], Response | Awaitable[Response]]
 
 
@@ -48,7 +47,7 @@ class SecurityHeaders:
 
     def __call__(self, request: HttpRequest) -> Response | Awaitable[Response]:
         response = self._get_response(request)
-        if isinstance(response, HttpResponseBase):
+        if isinstance(response, Response):
             return secured(request, response)
         return self._secured_later(request, response)
 
@@ -68,7 +67,7 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # the package sh
 
     def __call__(self, request: HttpRequest) -> Response | Awaitable[Response]:
         response: Response | Awaitable[Response] = super().__call__(request)
-        if isinstance(response, HttpResponseBase) and iscoroutinefunction(self):
+        if isinstance(response, Response) and iscoroutinefunction(self):
             return _ready(response)
         return response
 

@@ -158,37 +158,35 @@ VERIFIER_TIMEOUT_SECONDS = LLM_READ_TIMEOUT_SECONDS / 15
 #: A reader waits so long for the model's first word; then the passages are quoted in its place.
 LLM_FIRST_TOKEN_SECONDS = LLM_READ_TIMEOUT_SECONDS * 0.75
 
-LLMS: dict[str, dict[str, object]] = (
-    {
-        "default": {
-            "BACKEND": "agents.llm.openai.OpenAILanguageModel",
-            "OPTIONS": {
-                "api_key": OPENAI_API_KEY,
-                "base_url": OPENAI_BASE_URL,
-                "model": LLM_MODEL,
-                "read_timeout": LLM_READ_TIMEOUT_SECONDS,
-                # Between two reads of one reply once its text has begun: people see 60 ms at the earliest (`benchmarks/load`).
-                "read_pause": 0.045,
-            },
-        }
+LLMS: dict[str, dict[str, object]] = {}
+if OPENAI_API_KEY or OPENAI_BASE_URL:
+    LLMS["default"] = {
+        "BACKEND": "agents.llm.openai.OpenAILanguageModel",
+        "OPTIONS": {
+            "api_key": OPENAI_API_KEY,
+            "base_url": OPENAI_BASE_URL,
+            "model": LLM_MODEL,
+            "read_timeout": LLM_READ_TIMEOUT_SECONDS,
+            # Between two reads of one reply once its text has begun: people see 60 ms at the earliest (`benchmarks/load`).
+            "read_pause": 0.045,
+        },
     }
-    if OPENAI_API_KEY or OPENAI_BASE_URL
-    else {}
-)
 
 EMBEDDER = env.str("EMBEDDER", default="local")
 EMBEDDING_MODEL = env.str("EMBEDDING_MODEL", default="")
 EMBEDDING_DIMENSIONS = env.int("EMBEDDING_DIMENSIONS", default=0)
+#: What was measured of it, for the pages of settings (`agents.effective`).
+EMBEDDING_PROFILE = "knowledge.admin.search.profile_in_use"
 
 if EMBEDDER == "local":
-    _local_models = {"universal-sentence-encoder-multilingual-3": "knowledge.embeddings.local.UniversalSentenceEncoder"}
     EMBEDDING_MODEL = EMBEDDING_MODEL or "universal-sentence-encoder-multilingual-3"
-    if EMBEDDING_MODEL not in _local_models:
+    if EMBEDDING_MODEL != "universal-sentence-encoder-multilingual-3":
         raise ImproperlyConfigured(
-            f"EMBEDDING_MODEL={EMBEDDING_MODEL!r} is not a local model; choose one of "
-            f"{', '.join(_local_models)}, or set EMBEDDER=openai."
+            f"EMBEDDING_MODEL={EMBEDDING_MODEL!r} is not the local model: leave it empty, or set EMBEDDER=openai."
         )
-    EMBEDDERS: dict[str, dict[str, object]] = {"default": {"BACKEND": _local_models[EMBEDDING_MODEL]}}
+    EMBEDDERS: dict[str, dict[str, object]] = {
+        "default": {"BACKEND": "knowledge.embeddings.local.UniversalSentenceEncoder"}
+    }
 elif EMBEDDER == "openai":
     EMBEDDING_MODEL = EMBEDDING_MODEL or "text-embedding-3-small"
     EMBEDDERS = {
@@ -199,9 +197,6 @@ elif EMBEDDER == "openai":
                 "base_url": env.str("EMBEDDING_BASE_URL", default=OPENAI_BASE_URL),
                 "model": EMBEDDING_MODEL,
                 "dimensions": EMBEDDING_DIMENSIONS,
-                "timeout": 30.0,
-                # Further tries of one batch of texts, with growing pauses.
-                "max_retries": 2,
             },
         }
     }

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
@@ -46,7 +46,7 @@ class ReadDocument:
 
 
 class Reader:
-    """Reads one file after the other; a context manager, because its child must end with it."""
+    """Reads one file after the other; to be closed, because its child must end with it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -120,13 +120,8 @@ class Reader:
         return self._process, self._channel
 
 
-@contextmanager
-def isolated_reader() -> Iterator[Reader]:
-    reader = Reader()
-    try:
-        yield reader
-    finally:
-        reader.close()
+def isolated_reader() -> "closing[Reader]":
+    return closing(Reader())
 
 
 def read_here(data: bytes, *, filename: str, pages: Collection[str] = ()) -> ReadDocument:

@@ -145,45 +145,27 @@ def _owners(drafts: Sequence[ChunkDraft], lines: Sequence[PlacedLine]) -> Iterat
     """Each line with the draft that holds it, or both that it is cut between."""
     texts = [_letters(draft.content) for draft in drafts]
     ends = list(accumulate(map(len, texts)))
-    walk = _Walk("".join(texts))
+    letters = "".join(texts)
+    # Where the walk is, and where it was before it last passed something over: a line found too far ahead is made good
+    # from there.
+    at = before = 0
     for line in lines:
-        letters = _letters(line.text)
-        start = walk.find(letters, is_title=line.is_title)
+        wanted = _letters(line.text)
+        start = at if wanted and letters.startswith(wanted, at) else -1
+        # A title stands above its passages; in them only where it follows at once.
+        if start < 0 and wanted and not line.is_title:
+            reach = min(_AHEAD * len(wanted), _FARTHEST) + len(wanted)
+            for origin in (at, before):
+                start = letters.find(wanted, origin, origin + reach)
+                if start >= 0:
+                    before = origin
+                    break
         if start < 0:
             continue
-        first, last = (bisect_right(ends, at) for at in (start, start + len(letters) - 1))
+        at = start + len(wanted)
+        first, last = (bisect_right(ends, place) for place in (start, at - 1))
         for index in range(first, last + 1):
             yield index, line
-
-
-class _Walk:
-    """A place in the letters of all passages, which goes on with each line that is found."""
-
-    def __init__(self, letters: str) -> None:
-        self._letters = letters
-        self._at = 0
-        #: Where the walk was before it last passed something over: a line found too far ahead is made good from there.
-        self._before = 0
-
-    def find(self, line: str, *, is_title: bool) -> int:
-        if not line:
-            return -1
-        if self._letters.startswith(line, self._at):
-            return self._go(self._at, line)
-        if is_title:
-            # It stands above its passages; in them only where it follows at once.
-            return -1
-        ahead = min(_AHEAD * len(line), _FARTHEST)
-        for origin in (self._at, self._before):
-            found = self._letters.find(line, origin, origin + ahead + len(line))
-            if found >= 0:
-                self._before = origin
-                return self._go(found, line)
-        return -1
-
-    def _go(self, start: int, line: str) -> int:
-        self._at = start + len(line)
-        return start
 
 
 def _letters(text: str) -> str:

@@ -23,7 +23,7 @@ from django.utils.translation import gettext as _
 from lxml import etree
 from protego import Protego
 
-from agents.network import Reach, guarded_async_client, host_of
+from agents.network import Reach, guarded_client, host_of
 from knowledge.errors import KnowledgeError, PageRefusedError, PageUnavailableError
 from knowledge.models import page_address
 
@@ -126,7 +126,7 @@ async def _followed(address: str, marks: dict[str, str]) -> Fetched | Unchanged 
         internal=settings.URL_INTERNAL_HOSTS,
         error=PageRefusedError,
     )
-    client = guarded_async_client(
+    client = guarded_client(
         reach,
         timeout=URL_TIMEOUT_SECONDS,
         headers={"User-Agent": URL_USER_AGENT, "Accept": "*/*", **marks},
@@ -256,9 +256,9 @@ def own_address(address: str, found: Fetched) -> str:
 
 @dataclass(slots=True)
 class Sitemap:
-    """Addresses in their order. `is_complete`: every file was read, so that what is missing has really left."""
+    """Addresses in their order, each once. `is_complete`: every file was read, so that what is missing has really left."""
 
-    addresses: list[str] = field(default_factory=list)
+    addresses: dict[str, None] = field(default_factory=dict)
     #: `(item, reason)` of what was left out.
     notices: list[tuple[str, str]] = field(default_factory=list)
     is_complete: bool = True
@@ -274,13 +274,12 @@ def is_sitemap(data: bytes) -> bool:
 def read_sitemap(address: str) -> Sitemap:
     """Every page that the sitemap lists. Raises `PageRefusedError` and `PageUnavailableError` as `fetch_page` does."""
     sitemap = Sitemap()
-    seen: dict[str, None] = {}
-    files = dict.fromkeys(_add(sitemap, seen, address, _fetched(address)))
+    files = dict.fromkeys(_add(sitemap, address, _fetched(address)))
     read = {address}
     while (file := next((file for file in files if file not in read), "")) and len(read) <= SITEMAP_MAX_FILES:
         read.add(file)
         try:
-            files |= dict.fromkeys(_add(sitemap, seen, file, _fetched(file)))
+            files |= dict.fromkeys(_add(sitemap, file, _fetched(file)))
         except KnowledgeError as error:
             sitemap.is_complete = False
             sitemap.notices.append((file, f"{error.public_message} ({error})"))
@@ -293,8 +292,7 @@ def read_sitemap(address: str) -> Sitemap:
                 % {"count": len(files), "limit": SITEMAP_MAX_FILES},
             )
         )
-    sitemap.addresses = list(seen)
-    if not seen:
+    if not sitemap.addresses:
         raise PageRefusedError(
             f"{address} lists no page of its host.", public_message=_("Ce plan de site ne liste aucune page.")
         )
@@ -308,7 +306,7 @@ def _fetched(address: str) -> bytes:
     return _unpacked(found.data)
 
 
-def _add(sitemap: Sitemap, seen: dict[str, None], address: str, data: bytes) -> list[str]:
+def _add(sitemap: Sitemap, address: str, data: bytes) -> list[str]:
     """Take the pages of one file along; returns the files that an index names."""
     files, foreign = [], 0
     for is_file, text in _listed(data):
@@ -322,7 +320,7 @@ def _add(sitemap: Sitemap, seen: dict[str, None], address: str, data: bytes) -> 
         elif is_file:
             files.append(listed)
         else:
-            seen[listed] = None
+            sitemap.addresses[listed] = None
     if foreign:
         reason = _("%(count)d adresses d’un autre site, ou mal écrites, sont ignorées.")
         sitemap.notices.append((address, reason % {"count": foreign}))

@@ -85,7 +85,7 @@ class _PermissionPicker(StaffAdmin):
             kwargs["queryset"] = Group.objects.select_related("role").order_by("name")
             kwargs["form_class"] = GroupsField
             kwargs["widget"] = UnfoldAdminCheckboxSelectMultipleWidget
-        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        field: Any = super().formfield_for_manytomany(db_field, request, **kwargs)
         if db_field.name == self.permissions_field:
             # Django's own script of such lists would ask a server for their options.
             field.widget = UnfoldAdminSelect2MultipleWidget()

@@ -4,6 +4,8 @@ import: buttons lead to that app's pages, by their address.
 """
 
 from collections.abc import Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from django import forms
@@ -12,22 +14,21 @@ from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
+from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldBooleanSwitchWidget
 
 from agents.admin_base import StaffAdmin, StaffInline, admin_url, link, linked
 from agents.branding import logo_png
 from agents.effective import (
     InheritedSetting,
-    ModelProfile,
-    current_profile,
     inherited_settings,
     inherited_text,
-    setting_fields,
+    measured_thresholds,
     unmeasured_model,
     value_text,
 )
 from agents.llm.base import language_model
 from agents.models import (
+    OVERLAY_KNOBS,
     VERIFIER_CHECK,
     Agent,
     Deployment,
@@ -40,21 +41,16 @@ from agents.models import (
     Specialist,
 )
 from agents.roles import limit_of
-from agents.settings import GROUPS, KNOBS, SITE_GROUPS, SITE_KNOBS, Knob, setting_errors
+from agents.settings import KNOBS, SITE_KNOBS, Knob, setting_errors, setting_fields
 
-#: The generated fields of a deployment are named apart from the model's own.
-OVERLAY_PREFIX = "overlay_"
-METHOD = "indexing_method"
-METHOD_FIELD = OVERLAY_PREFIX + METHOD
 TEXT_ROWS = 3
 
 
 class SettingsForm(forms.ModelForm[Any]):
-    """A row with a field for each setting of its level (added below); what is left empty inherits."""
+    """An agent, or another row with a field for each setting of its level (added below); an empty one inherits."""
 
-    #: The column that holds the settings, the start of their fields' names, and which there are.
+    #: The column that holds the settings, and which there are.
     column: ClassVar[str] = "settings"
-    prefix_of_settings: ClassVar[str] = ""
     knobs: ClassVar[Mapping[str, Knob]] = KNOBS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -62,18 +58,13 @@ class SettingsForm(forms.ModelForm[Any]):
         stored = getattr(self.instance, self.column)
         values = stored if isinstance(stored, dict) else {}
         self.kept = {key: value for key, value in values.items() if not self._is_editable(key, value)}
-        for key, value in values.items():
-            if key not in self.kept:
-                self.initial.setdefault(self.prefix_of_settings + key, value)
-        profile = current_profile()
+        self.initial = {**{key: value for key, value in values.items() if key not in self.kept}, **self.initial}
+        measured = measured_thresholds()
         for setting in self.inherited():
-            field = self.fields.get(self.prefix_of_settings + setting.name)
-            if field is not None:
-                _describe_field(field, setting, profile)
-        for name in (METHOD, METHOD_FIELD):
-            if name in self.fields:
-                methods = (f"{method.label} : {method.description}" for method in IndexingMethod)
-                self.fields[name].help_text = " ".join(methods)
+            if field := self.fields.get(setting.name):
+                _describe_field(field, setting, measured)
+        if method := self.fields.get("indexing_method"):
+            method.help_text += " ".join(f"{each.label} : {each.description}" for each in IndexingMethod)
         for field in self.fields.values():
             # Most texts here are a few lines; the theme's ten would push the settings off the page.
             if isinstance(field.widget, forms.Textarea):
@@ -81,9 +72,6 @@ class SettingsForm(forms.ModelForm[Any]):
 
     def inherited(self) -> list[InheritedSetting]:
         return inherited_settings()
-
-    def setting_names(self) -> list[str]:
-        return list(self.knobs)
 
     def _is_editable(self, key: str, value: Any) -> bool:
         """Whether the field of `key` can show this stored value and give it back unchanged."""
@@ -93,16 +81,11 @@ class SettingsForm(forms.ModelForm[Any]):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         # What cannot be edited here is held apart: the model's own validation would refuse it, and it would be lost.
-        found = {name: cleaned.get(self.prefix_of_settings + name) for name in self.setting_names()}
-        values = {
-            name: self.knobs[name].clean(value) if name in self.knobs else value
-            for name, value in found.items()
-            if value not in (None, "")
-        }
+        values = {name: cleaned[name] for name in self.knobs if cleaned.get(name) not in (None, "")}
         setattr(self.instance, self.column, values)
         if values.get("verify_answers") and self._fails_the_verifier(values):
             said = _("Ce modèle a échoué à juger des paires de questions : voyez « Vérifier le modèle de langage ».")
-            self.add_error(f"{self.prefix_of_settings}verify_answers", said)
+            self.add_error("verify_answers", said)
         return cleaned
 
     def _fails_the_verifier(self, values: Mapping[str, Any]) -> bool:
@@ -118,10 +101,6 @@ class SettingsForm(forms.ModelForm[Any]):
     def save(self, commit: bool = True) -> Any:
         setattr(self.instance, self.column, {**self.kept, **getattr(self.instance, self.column)})
         return super().save(commit)
-
-
-class AgentForm(SettingsForm):
-    """An agent; each setting left empty comes from the site."""
 
 
 class RuntimeSettingsForm(SettingsForm):
@@ -141,7 +120,7 @@ class DeploymentForm(SettingsForm):
     """A deployment, whose overlay may also name an indexing method."""
 
     column = "config_overlay"
-    prefix_of_settings = OVERLAY_PREFIX
+    knobs = OVERLAY_KNOBS
 
     logo_file = forms.FileField(
         label=_("logo"),
@@ -152,12 +131,6 @@ class DeploymentForm(SettingsForm):
         ),
     )
     without_logo = forms.BooleanField(label=_("retirer le logo"), required=False, widget=UnfoldBooleanSwitchWidget)
-    overlay_indexing_method = forms.ChoiceField(
-        label=_("Méthode d’indexation"),
-        choices=[("", _("Hériter de l’agent")), *IndexingMethod.choices],
-        required=False,
-        widget=UnfoldAdminSelectWidget,
-    )
 
     class Meta:
         model = Deployment
@@ -170,12 +143,6 @@ class DeploymentForm(SettingsForm):
     def inherited(self) -> list[InheritedSetting]:
         return inherited_settings(self.instance.agent if self.instance.agent_id else None)
 
-    def setting_names(self) -> list[str]:
-        return [*self.knobs, METHOD]
-
-    def _is_editable(self, key: str, value: Any) -> bool:
-        return value in IndexingMethod.values if key == METHOD else super()._is_editable(key, value)
-
     def save(self, commit: bool = True) -> Any:
         if self.cleaned_data.get("logo_file"):
             self.instance.logo = Logo.of(self.cleaned_data["logo_file"])
@@ -184,7 +151,7 @@ class DeploymentForm(SettingsForm):
         return super().save(commit)
 
 
-def _describe_field(field: forms.Field, setting: InheritedSetting, profile: ModelProfile | None) -> None:
+def _describe_field(field: forms.Field, setting: InheritedSetting, measured: Mapping[str, float | None]) -> None:
     """The inherited value first: it is what staff look for."""
     if isinstance(field, forms.NullBooleanField):
         inherited = value_text(setting.name, setting.value)
@@ -195,12 +162,11 @@ def _describe_field(field: forms.Field, setting: InheritedSetting, profile: Mode
         ]
     else:
         field.widget.attrs["placeholder"] = _("Hériter")
-    field.help_text = f"{inherited_text(setting, profile)}. {field.help_text}"
+    field.help_text = f"{inherited_text(setting, measured)}. {field.help_text}"
 
 
-for _form in (AgentForm, RuntimeSettingsForm, DeploymentForm):
-    for _name, _field in setting_fields(of_site=_form.knobs is SITE_KNOBS).items():
-        _form.declared_fields[_form.prefix_of_settings + _name] = _field
+for _form in (SettingsForm, RuntimeSettingsForm, DeploymentForm):
+    _form.declared_fields.update(setting_fields(_form.knobs))
     _form.base_fields.update(_form.declared_fields)
 
 
@@ -210,13 +176,10 @@ FIRST_AGENT_RIGHTS = tuple(
 )
 
 
-def setting_fieldsets(prefix: str = "", *, of_site: bool = False) -> list[Any]:
+def setting_fieldsets(knobs: Mapping[str, Knob]) -> list[Any]:
     """A tab for each group of settings."""
-    return [
-        (group, {"classes": ("tab",), "fields": [prefix + knob.name for knob in knobs]})
-        for group, knobs in GROUPS.items()
-        if of_site or group not in SITE_GROUPS
-    ]
+    tabs = groupby(knobs.values(), attrgetter("tab"))
+    return [(tab, {"classes": ("tab",), "fields": [knob.name for knob in group]}) for tab, group in tabs]
 
 
 class SettingsAdmin(StaffAdmin):
@@ -226,15 +189,14 @@ class SettingsAdmin(StaffAdmin):
 
     def __getattr__(self, name: str) -> Any:
         """How a page that may only be looked at shows a setting, for which there is no column."""
-        key, field = name.removeprefix(OVERLAY_PREFIX), self.form.base_fields.get(name)
-        if field is None or (key not in SITE_KNOBS and name != METHOD_FIELD):
+        if (knob := self.form.knobs.get(name)) is None:
             raise AttributeError(name)
 
         def shown(row: Model) -> str:
-            value = getattr(row, self.form.column).get(key)
-            return "" if value in (None, "") else value_text(key, value)
+            value = getattr(row, self.form.column).get(name)
+            return "" if value in (None, "") else value_text(name, value)
 
-        shown.short_description = field.label  # type: ignore[attr-defined]
+        shown.short_description = knob.label  # type: ignore[attr-defined]
         return shown
 
     def render_change_form(
@@ -247,7 +209,7 @@ class SettingsAdmin(StaffAdmin):
 @admin.register(Agent)
 class AgentAdmin(SettingsAdmin):
     purpose = _("Un ensemble de documents avec ses réglages.")
-    form = AgentForm
+    form = SettingsForm
     change_form_template = "admin/agents/agent/change_form.html"
     change_list_template = "admin/agents/agent/change_list.html"
     list_display = ("name", "slug", "indexing_method")
@@ -256,7 +218,7 @@ class AgentAdmin(SettingsAdmin):
     search_fields = ("name", "slug", "description")
     ordering = ("name",)
     prepopulated_fields: ClassVar = {"slug": ("name",)}
-    fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets())
+    fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets(KNOBS))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         may_begin = limit_of(request.user) is None and request.user.has_perms(FIRST_AGENT_RIGHTS)
@@ -352,8 +314,7 @@ class DeploymentAdmin(SettingsAdmin):
             },
         ),
         (_("Widget"), {"classes": ("tab",), "fields": ("allowed_origins", "public_key")}),
-        (_("Indexation"), {"classes": ("tab",), "fields": (METHOD_FIELD,)}),
-        *setting_fieldsets(OVERLAY_PREFIX),
+        *setting_fieldsets(OVERLAY_KNOBS),
     )
 
     def view_on_site(self, deployment: Deployment) -> str:
@@ -390,7 +351,7 @@ class RuntimeSettingsAdmin(SettingsAdmin):
     form = RuntimeSettingsForm
     change_form_template = "admin/agents/runtimesettings/change_form.html"
     list_display = ("__str__",)
-    fieldsets = setting_fieldsets(of_site=True)
+    fieldsets = setting_fieldsets(SITE_KNOBS)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

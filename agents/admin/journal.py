@@ -138,7 +138,7 @@ def _column(line: LogEntry, name: str) -> tuple[str, dict[Any, Any]]:
     if name in _COLUMN_NAMES:
         return str(_COLUMN_NAMES[name]), {}
     if name in SITE_KNOBS and line.content_type.app_label == "agents":
-        return str(capfirst(str(SITE_KNOBS[name].label))), dict(SITE_KNOBS[name].choices)
+        return str(capfirst(str(SITE_KNOBS[name].label))), SITE_KNOBS[name].choices
     model = line.content_type.model_class()
     try:
         field: Any = model._meta.get_field(name) if model else None

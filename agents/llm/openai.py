@@ -8,13 +8,12 @@ An optional argument that a model refuses by name is left out from then on.
 import asyncio
 import json
 import re
-import threading
 import time
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.core import checks
 
@@ -48,6 +47,8 @@ from agents.texts import storable
 if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI, OpenAI
+
+    AnyClient = TypeVar("AnyClient", OpenAI, AsyncOpenAI)
 
 _OPENAI = "https://api.openai.com/v1"
 #: Servers without authentication still need a key that is not blank.
@@ -91,46 +92,43 @@ _MAX_TOOL_CALLS = 128
 _MAX_ARGUMENT_CHARACTERS = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """`read_timeout` bounds the wait for the first byte and between two reads, in seconds; `read_pause` is how long the
-    tokens of a reply gather after its first ones."""
-
-    api_key: str = ""
-    base_url: str = ""
-    connect_timeout: float = 5.0
-    read_timeout: float = 60.0
-    max_retries: int = 2
-    max_connections: int = 600
-    read_pause: float = 0.0
-
-
 class Clients:
-    """The package's clients of one server, made at first use: one for all threads, one for each event loop."""
+    """The package's clients of one server, made at first use: one for all threads, one for each event loop.
 
-    def __init__(self, server: ServerOptions) -> None:
-        self._server = server
-        self._lock = threading.Lock()
-        self._blocking: OpenAI | None = None
+    `read_timeout` bounds the wait for the first byte and between two reads, in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str = "",
+        base_url: str = "",
+        connect_timeout: float = 5.0,
+        read_timeout: float = 60.0,
+        max_retries: int = 2,
+        max_connections: int = 600,
+    ) -> None:
+        self.api_key = api_key
+        self.base_url = base_url
+        self._timeouts = {"timeout": read_timeout, "connect": connect_timeout}
+        self._max_retries = max_retries
+        self._max_connections = max_connections
         self._streaming: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = weakref.WeakKeyDictionary()
 
+    @cached_property
     def blocking(self) -> "OpenAI":
-        with self._lock:
-            if self._blocking is None:
-                import httpx2
-                from openai import APITimeoutError, DefaultHttpxClient, OpenAI
+        import httpx2
+        from openai import APITimeoutError, DefaultHttpxClient, OpenAI
 
-                class Client(DefaultHttpxClient):
-                    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-                        try:
-                            return super().send(request, **options)
-                        except httpx2.ReadTimeout as error:
-                            # The package does not try its own errors again: the server still works on this prompt.
-                            raise APITimeoutError(request) from error
+        class Client(DefaultHttpxClient):
+            def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+                try:
+                    return _without_useless_tries(super().send(request, **options))
+                except httpx2.ReadTimeout as error:
+                    # The package does not try its own errors again: the server still works on this prompt.
+                    raise APITimeoutError(request) from error
 
-                http = Client(**self._http_options(), event_hooks={"response": [_refuse_useless_tries]})
-                self._blocking = OpenAI(**self._options(), http_client=http)
-            return self._blocking
+        return self._client(OpenAI, Client)
 
     async def streaming(self) -> "AsyncOpenAI":
         """The client of the running event loop. Importing the package and loading certificates take half a second."""
@@ -147,17 +145,14 @@ class Clients:
         class Client(DefaultAioHttpClient):
             async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
                 try:
-                    return await super().send(request, **options)
+                    response = await super().send(request, **options)
+                    if response.status_code == 429:
+                        await response.aread()
+                    return _without_useless_tries(response)
                 except httpx2.ReadTimeout as error:
                     raise APITimeoutError(request) from error
 
-        async def refuse_useless_tries(response: "httpx2.Response") -> None:
-            if response.status_code == 429:
-                await response.aread()
-            _refuse_useless_tries(response)
-
-        http = Client(**self._http_options(), event_hooks={"response": [refuse_useless_tries]})
-        client = AsyncOpenAI(**self._options(), http_client=http)
+        client = self._client(AsyncOpenAI, Client)
         _ = client.chat.completions.with_streaming_response  # imports the rest of the package
         return client
 
@@ -166,30 +161,27 @@ class Clients:
         if (client := self._streaming.pop(asyncio.get_running_loop(), None)) is not None:
             await client.close()
 
-    def _http_options(self) -> dict[str, Any]:
+    def _client(self, package: "Callable[..., AnyClient]", http: Callable[..., Any]) -> "AnyClient":
         import httpx2
 
-        server = self._server
-        return {
-            "timeout": httpx2.Timeout(server.read_timeout, connect=server.connect_timeout),
-            "limits": httpx2.Limits(max_connections=server.max_connections, keepalive_expiry=_KEEP_ALIVE_SECONDS),
-        }
-
-    def _options(self) -> dict[str, Any]:
-        server = self._server
-        return {
-            "api_key": server.api_key or _NO_KEY,
-            "base_url": server.base_url or _OPENAI,
-            "max_retries": max(0, server.max_retries),
-        }
+        return package(
+            api_key=self.api_key or _NO_KEY,
+            base_url=self.base_url or _OPENAI,
+            max_retries=self._max_retries,
+            http_client=http(
+                timeout=httpx2.Timeout(**self._timeouts),
+                limits=httpx2.Limits(max_connections=self._max_connections, keepalive_expiry=_KEEP_ALIVE_SECONDS),
+            ),
+        )
 
 
-def _refuse_useless_tries(response: "httpx2.Response") -> None:
+def _without_useless_tries(response: "httpx2.Response") -> "httpx2.Response":
     """Tell the package, which tries every 429 and 5xx again, that a used-up credit does not come back in a second, and
     that a gateway gave up a model that is still busy."""
     is_used_up = response.status_code == 429 and _USED_UP.search(_codes(_json_of(response.read())))
     if is_used_up or response.status_code in _TIMED_OUT:
         response.headers["x-should-retry"] = "false"
+    return response
 
 
 @contextmanager
@@ -221,43 +213,38 @@ def _has_timed_out(error: BaseException | None) -> bool:
 
 
 def _refusal(error: Any) -> LLMError:
-    """The error of a status that is not a success, with its codes only; `refusal` is for finding what was refused."""
-    headers = error.response.headers
-    said = _json_of(error.response.content)
+    """The error of a status that is not a success; `refusal` is for finding what was refused."""
+    headers, text, status = error.response.headers, error.response.text, error.status_code
     request_id = headers.get("x-request-id", "")
     request = f", request {_short_code(request_id)}" if request_id else ""
-    detail = f"The server answered HTTP {error.status_code} (code {_short_code(said.get('code'))}{request})."
-    codes, status = _codes(said), error.status_code
-    translated = _too_long(detail, error.response.text, codes, status) or _error(detail, codes, status)
-    if error.status_code == 404 and "tool" not in error.response.text:  # which is what OpenRouter has no model for
-        return LLMModelUnknownError.named(json.loads(error.request.content)["model"], detail)
-    if isinstance(translated, LLMResponseError):
-        translated.refusal = error.response.text
-    translated.retry_after = _seconds(headers.get("retry-after"))
-    return translated
+    found = _error(f"The server answered HTTP {status}{request}", _json_of(error.response.content), text, status)
+    if status == 404 and "tool" not in text:  # which is what OpenRouter has no model for
+        return LLMModelUnknownError.named(json.loads(error.request.content)["model"], str(found))
+    if isinstance(found, LLMResponseError):
+        found.refusal = text
+    found.retry_after = _seconds(headers.get("retry-after"))
+    return found
 
 
-def _too_long(detail: str, said: str, codes: str, status: int | None = None) -> LLMContextError | None:
-    """The error of a request that is longer than the model reads, with what it reads where the server says so."""
-    is_too_long = status == 413 or (status in (None, 400, 422, 500) and _TOO_LONG.search(said))
+def _error(what: str, told: Mapping[str, Any], text: str, status: int | None) -> LLMError:
+    """The error of a refusal, or of one that a response of 200 announced (no status): its codes only are said."""
+    detail = f"{what} (type {_short_code(told.get('type'))}, code {_short_code(told.get('code'))})."
+    codes = _codes(told)
     # Groq answers 413 to what is over its tokens per minute, which says nothing about the model.
-    if not is_too_long or _RATE_LIMIT.search(codes):
-        return None
-    error = LLMContextError(detail)
-    found = _FITS.search(said)
-    error.window = int(found[found.lastgroup or 0]) if found else None
-    return error
-
-
-def _error(detail: str, codes: str, status: int | None = None) -> LLMError:
-    """`codes`: what the server calls the error, all that is known without a status (in a response of 200)."""
+    is_rate_limited = _RATE_LIMIT.search(codes)
+    is_too_long = status == 413 or (status in (None, 400, 422, 500) and _TOO_LONG.search(text))
+    if is_too_long and not is_rate_limited:
+        context_error = LLMContextError(detail)
+        found = _FITS.search(text)
+        context_error.window = int(found[found.lastgroup or 0]) if found else None
+        return context_error
     if status == 402 or (status in {None, 400, 403, 429} and _USED_UP.search(codes)):
         return LLMQuotaError(detail)
     if status in {401, 403}:
         return LLMKeyRefusedError(detail)
     if status in _TIMED_OUT:
         return LLMTimeoutError(detail)
-    if status == 429 or (status in {None, 400, 413} and _RATE_LIMIT.search(codes)):
+    if status == 429 or (status in {None, 400, 413} and is_rate_limited):
         return LLMRateLimitedError(detail)
     if status in {409, 425} or (status or 0) >= 500 or (status is None and _TRANSIENT.search(codes)):
         return LLMUnavailableError(detail)
@@ -293,12 +280,12 @@ def _seconds(said: str | None) -> float | None:
 class OpenAILanguageModel(LanguageModel):
     supports_tools: ClassVar[bool] = True
 
-    def __init__(self, *, model: str = "", most_tools: int = 128, **server: Any) -> None:
-        """`server` has the fields of `ServerOptions`."""
+    def __init__(self, *, model: str = "", most_tools: int = 128, read_pause: float = 0.0, **server: Any) -> None:
+        """`read_pause`: how long the tokens of a reply gather after its first ones; `server`: as `Clients` has it."""
         self._model = model
         self.most_tools = most_tools
-        self._server = ServerOptions(**server)
-        self._clients = Clients(self._server)
+        self._read_pause = read_pause
+        self._clients = Clients(**server)
         #: By model: the arguments it refused, learnt once, then never sent again.
         self._refused: dict[str, frozenset[str]] = {}
         #: By model: what its server said that it reads, and when.
@@ -315,7 +302,7 @@ class OpenAILanguageModel(LanguageModel):
         """Asked of the server once in `_WINDOW_SECONDS`."""
         name = model or self._model
         asked_at, known = self._windows.get(name, (-_WINDOW_SECONDS, None))
-        if self._server.base_url and time.monotonic() - asked_at >= _WINDOW_SECONDS:
+        if self._clients.base_url and time.monotonic() - asked_at >= _WINDOW_SECONDS:
             client = await self._clients.streaming()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_WINDOW_WAIT_SECONDS):
@@ -328,7 +315,7 @@ class OpenAILanguageModel(LanguageModel):
         reply, knew = decoder.reply(), model in self._reasoning
         if reply.reasoning:
             self._reasoning.add(model)
-        (self._closing.add if decoder.closes_alone else self._closing.discard)(model)
+        (self._closing.add if decoder.filter.closes_alone else self._closing.discard)(model)
         is_empty = not reply.text.strip() and not reply.tool_calls
         return is_empty and bool(reply.reasoning) and reply.finish_reason == "length" and not knew
 
@@ -346,7 +333,7 @@ class OpenAILanguageModel(LanguageModel):
                             if chunk := decoder.chunk(decoder.feed(data)):
                                 yield chunk
                                 # What a token costs is mostly waking up for it: the next ones are read together.
-                                await asyncio.sleep(self._server.read_pause)
+                                await asyncio.sleep(self._read_pause)
                             if decoder.is_done:
                                 await _drain(body)
                                 break
@@ -409,12 +396,8 @@ class OpenAILanguageModel(LanguageModel):
         await self._clients.aclose()
 
     def check(self) -> list[checks.CheckMessage]:
-        server = self._server
+        server = self._clients
         found: list[checks.CheckMessage] = []
-        if not server.api_key and not server.base_url:
-            hint = "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server without a key."
-            said = "The language model has neither a key nor an address."
-            found.append(checks.Error(said, hint=hint, id="agents.E002"))
         if not self._model:
             found.append(checks.Error("LLM_MODEL is blank.", id="agents.E003"))
         address = re.match(r"(https?)://(\[[\da-fA-F:.]+\]|[^\s/:@\[\]]+)(:\d+)?(/|$)", server.base_url or _OPENAI)
@@ -510,7 +493,7 @@ class StreamDecoder:
     def __init__(self, *, model: str, awaits_close: bool = False) -> None:
         self._buffer = b""
         self._data: list[bytes] = []
-        self._filter = ReasoningFilter(awaits_close=awaits_close)
+        self.filter = ReasoningFilter(awaits_close=awaits_close)
         self._told_reasoning = False
         self._model = model
         self._usage = Usage()
@@ -529,33 +512,29 @@ class StreamDecoder:
         if len(self._buffer) > _MAX_EVENT_BYTES:
             raise LLMResponseError("The server sent an oversized event.")
         text = "".join(map(self._line, lines))
-        return self._filter.feed(storable(text)) if text else ""
+        return self.filter.feed(storable(text)) if text else ""
 
     def chunk(self, text: str) -> StreamChunk | None:
         """What a reader is sent of the text that was just decoded, and told of the reasoning before it."""
-        starts_over, self._filter.starts_over = self._filter.starts_over, False
-        is_reasoning = not text and self._filter.is_reasoning and not self._told_reasoning
+        starts_over, self.filter.starts_over = self.filter.starts_over, False
+        is_reasoning = not text and self.filter.is_reasoning and not self._told_reasoning
         self._told_reasoning |= is_reasoning
         if text or starts_over or is_reasoning:
             return StreamChunk(text, is_reasoning=is_reasoning, starts_over=starts_over)
         return None
 
-    @property
-    def closes_alone(self) -> bool:
-        return self._filter.closes_alone
-
     def close(self) -> str:
         """Decode a last event that the body ended without terminating, and what was held back."""
         text = self._line(self._buffer) + self._line(b"")
         self._buffer = b""
-        return self._filter.feed(storable(text)) + self._filter.flush(is_cut=self._finish_reason == "length")
+        return self.filter.feed(storable(text)) + self.filter.flush(is_cut=self._finish_reason == "length")
 
     def reply(self) -> Reply:
         if not self.is_finished:
             raise LLMCutError("The stream was cut before the end of the reply.")
         return Reply(
-            text=self._filter.text,
-            reasoning=self._filter.reasoning,
+            text=self.filter.text,
+            reasoning=self.filter.reasoning,
             model=self._model,
             usage=self._usage,
             finish_reason=self._finish_reason or "stop",
@@ -568,13 +547,10 @@ class StreamDecoder:
         elif self._data and not line.strip(b"\r"):
             payload = b"\n".join(part[5:].strip() for part in self._data)
             self._data.clear()
-            return self._event(payload)
+            self.is_done |= payload == b"[DONE]"
+            if payload and not self.is_done:
+                return self._said(_decoded(payload))
         return ""
-
-    def _event(self, payload: bytes) -> str:
-        if payload == b"[DONE]":
-            self.is_done = True
-        return "" if self.is_done or not payload else self._said(_decoded(payload))
 
     def _said(self, event: Mapping[str, Any]) -> str:
         self._model = event.get("model") or self._model
@@ -591,7 +567,7 @@ class StreamDecoder:
             raise LLMResponseError("The server sent a malformed event.") from error
         if not isinstance(text, str):
             raise LLMResponseError("The server sent a content that is not text.")
-        self._filter.note(storable(reasoning))
+        self.filter.note(storable(reasoning))
         return text
 
 
@@ -611,7 +587,10 @@ class _CallAssembler:
             name = str(function.get("name") or "")
             call = self._call(piece.get("index"), str(piece.get("id") or ""), name)
             call["name"] = call["name"] or name
-            call["arguments"] += _argument_text(function.get("arguments"))
+            arguments = function.get("arguments")
+            if arguments is not None and not isinstance(arguments, str):  # some servers send the object itself
+                arguments = json.dumps(arguments, ensure_ascii=False)
+            call["arguments"] += arguments or ""
             if len(call["arguments"]) > _MAX_ARGUMENT_CHARACTERS:
                 raise LLMResponseError("The server sent oversized tool arguments.")
 
@@ -643,13 +622,9 @@ def _decoded(payload: bytes) -> Mapping[str, Any]:
     if not isinstance(event, dict):
         raise LLMResponseError("The server sent JSON that is not an object.")
     if event.get("error") or event.get("object") == "error":
-        announced = event.get("error")
-        told = announced if isinstance(announced, dict) else event
-        code, kind = str(told.get("code")), told.get("type")
-        detail = f"The server announced an error (type {_short_code(kind)}, code {_short_code(code)})."
-        text = json.dumps(told)
-        status, codes = int(code) if code.isdecimal() else None, _codes(told)
-        raise _too_long(detail, text, codes) or _error(detail, codes, status)
+        told = event["error"] if isinstance(event.get("error"), dict) else event
+        code = str(told.get("code"))
+        raise _error("The server announced an error", told, json.dumps(told), int(code) if code.isdecimal() else None)
     return event
 
 
@@ -659,10 +634,3 @@ def _usage(usage: Any) -> Usage:
     counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
     prompt, completion = (count if isinstance(count, int) else 0 for count in counts)
     return Usage(prompt_tokens=prompt, completion_tokens=completion)
-
-
-def _argument_text(arguments: Any) -> str:
-    """The arguments as text; some servers send the object itself."""
-    if arguments is None:
-        return ""
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -132,7 +132,7 @@ def _holds(facts: Sequence[str], quotes: Sequence[str], source: str) -> dict[str
 
 
 def _report(rows: Sequence[dict[str, Any]]) -> None:
-    for kind in ("question", "dialogue", "outside"):
+    for kind in dict.fromkeys(row["kind"] for row in rows):
         of_kind = [row for row in rows if row["kind"] == kind]
         for who in ("desk", "baseline"):
             counts: Counter[str] = Counter()

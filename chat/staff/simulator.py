@@ -104,7 +104,7 @@ class Trial:
     def config(self, answered_by: str = "") -> EffectiveConfig:
         """Of the agent that answered, where there are several."""
         config = with_settings(effective_config(self.deployment), self.settings or {})
-        return next((each.config for each in config.agents if each.name == answered_by), config)
+        return next((each for each in config.agents if each.agent_name == answered_by), config)
 
     def answer(self) -> Simulated:
         """As a reader would be answered who begins a conversation now, a call of the model included."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.database import in_database, in_thread
-from agents.effective import EffectiveConfig, Specialised
+from agents.effective import EffectiveConfig
 from chat.turn.prompt import tool_ground
 from chat.turn.values import Question, StandaloneQuestion, TurnInProgress
 from faqs.recall import recall_learned, scope_of
@@ -93,8 +93,7 @@ async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> Non
         both = vector + await _vector_of(asked.question)
         vector = both / np.linalg.norm(both)
     # What a question leans on is no part of its other readings.
-    leans = bool(asked.is_follow_up or asked.rule)
-    further = () if leans else turn.read.others
+    further = () if asked.is_follow_up or asked.rule else turn.read.others
     by_forms = "" if request.as_typed else turn.context.forms.other_reading(asked.text)
     turn.trace.step("embedding", model.recipe.model, detail=by_forms)
     if by_forms:
@@ -151,10 +150,10 @@ async def _dispatch(turn: TurnInProgress) -> SearchResult:
             default=position,
         )
     chosen = config.agents[position]
-    turn.trace.step("dispatch", choice.by, score=choice.score, detail=f"{chosen.name} {choice.lead:.3f}")
+    turn.trace.step("dispatch", choice.by, score=choice.score, detail=f"{chosen.agent_name} {choice.lead:.3f}")
     found = results[position]
     if found is None:
-        found = await _search(chosen.config, turn.question)
+        found = await _search(chosen, turn.question)
     await _hand_over(turn, chosen)
     others = (result for at, result in enumerate(results) if at != position and result is not None)
     return _with_answers_of(others, found, turn)
@@ -171,25 +170,23 @@ def _with_answers_of(others: Iterable[SearchResult], found: SearchResult, turn: 
     return replace(found, hits=(*found.hits, *candidates)) if candidates else found
 
 
-async def _hand_over(turn: TurnInProgress, chosen: Specialised) -> None:
-    turn.answer.answered_by = chosen.name
-    if chosen.config.agent_id != turn.config.agent_id:
-        tools = await in_database(tool_ground, turn.request, chosen.config)
-        turn.context = replace(turn.context, config=chosen.config, tools=tools)
+async def _hand_over(turn: TurnInProgress, chosen: EffectiveConfig) -> None:
+    turn.answer.answered_by = chosen.agent_name
+    if chosen.agent_id != turn.config.agent_id:
+        tools = await in_database(tool_ground, turn.request, chosen)
+        turn.context = replace(turn.context, config=chosen, tools=tools)
 
 
-async def _searched(agent: Specialised, question: Question) -> SearchResult | None:
+async def _searched(agent: EffectiveConfig, question: Question) -> SearchResult | None:
     try:
-        return await _search(agent.config, question)
+        return await _search(agent, question)
     except CollectionMissingError:
         return None
 
 
 async def _search(config: EffectiveConfig, question: Question) -> SearchResult:
     query = Query(question.vector, question.recipe, question.text)
-
-    readings = (*question.others, *question.by_forms)
-    others = [Query(vector, question.recipe, text) for text, vector in readings]
+    others = [Query(vector, question.recipe, text) for text, vector in (*question.others, *question.by_forms)]
 
     def nearest() -> SearchResult:
         return search_index(config, query, limit=config.match_count, others=others)
@@ -204,8 +201,8 @@ async def _search(config: EffectiveConfig, question: Question) -> SearchResult:
     return await in_thread(compare_late, result, query) if result.late else result
 
 
-def _description_vectors(model: str, agents: Iterable[Specialised]) -> list[Vectors]:
-    return [_line_vectors(model, description_lines(agent.name, agent.description)) for agent in agents]
+def _description_vectors(model: str, agents: Iterable[EffectiveConfig]) -> list[Vectors]:
+    return [_line_vectors(model, description_lines(agent.agent_name, agent.agent_description)) for agent in agents]
 
 
 @lru_cache(maxsize=1_000)

@@ -45,7 +45,6 @@ from faqs.models import UnansweredReason
 from faqs.recall import starter_questions
 from faqs.unanswered import Unanswered
 from knowledge.language.numbers import values_in
-from knowledge.language.spelling import words_of
 from knowledge.language.words import (
     LANGUAGES,
     common_stem,
@@ -150,7 +149,8 @@ async def quote_passages(turn: TurnInProgress, *, instead: str = "") -> bool:
     if not inside.hits:
         return False
     nearest = in_language_first(inside.passages(len(inside.hits)), turn.result.language)
-    passages = await in_database(widened, without_twins(nearest, 2 * EXTRACTIVE_PASSAGES), EXTRACTIVE_PASSAGES)
+    nearest = without_twins(nearest, 2 * EXTRACTIVE_PASSAGES)
+    passages = await in_database(widened, nearest, EXTRACTIVE_PASSAGES, is_quoted=True)
     answer = turn.answer
     if answer.text:
         await turn.forget_text()
@@ -265,7 +265,7 @@ def _only_restates(text: str, asked: Asked) -> bool:
 
 
 def _has_negation(text: str) -> bool:
-    return not words_of("negations").isdisjoint(words(fold(text)))
+    return not word_class("negations").isdisjoint(words(fold(text)))
 
 
 def _cited_passages(text: str, asked: Asked) -> list[Mapping[str, Any]]:
@@ -376,7 +376,7 @@ async def generate(turn: TurnInProgress, llm: LanguageModel) -> None:
     config, passages = turn.config, list[Passage]()
     if turn.found.hits and not turn.by_tool:
         nearest = without_twins(turn.found.passages(len(turn.found.hits)), 2 * config.match_count)
-        passages = without_repeats(await in_database(widened, nearest, config.match_count))
+        passages = without_repeats(await in_database(widened, nearest, config.match_count, is_quoted=False))
     writing = _Writing(turn, llm, passages)
     try:
         try:

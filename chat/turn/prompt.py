@@ -220,8 +220,7 @@ def fitted(
         elif longest > LEAST_PASSAGE:
             limit = max(LEAST_PASSAGE, longest * 2 // 3)
             passages = [
-                each.with_values(content=telling_part(each.content, question, each.place(), limit)[: limit + 20])
-                for each in passages
+                each.with_values(content=telling_part(each.content, question, limit)[: limit + 20]) for each in passages
             ]
         elif len(passages) > 1:
             del passages[-1]

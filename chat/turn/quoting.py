@@ -1,13 +1,13 @@
 """The answer where no model writes one: the best passages, quoted whole with their source.
 
-What is shown is cut from the passage and its neighbours in its section (`widened`): a rule with its exception, a list
-with what announces it. A passage that is too long is one run of its blocks around the one that shares the question's
+What is shown is cut from the passage and what stands beside it on its page (`widened`): a rule with its exception, a
+list with what announces it, the steps of a procedure. A passage that is too long is one run of its blocks around the one that shares the question's
 rarest words; what is left out is marked. The sentence, item or row that shares most is in bold.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import log
@@ -22,7 +22,7 @@ from knowledge.language.words import content_stems, language_of, same_writing
 from knowledge.models import Chunk
 from knowledge.search import Passage, PointType
 
-#: Of the first quote (`CHUNK_MAX_CHARACTERS`), and of the others and a passage with its neighbours.
+#: Of the first quote (`CHUNK_MAX_CHARACTERS`) and of the others, each with what stands beside it.
 MAX_FIRST_QUOTE_CHARACTERS = 1_800
 MAX_QUOTE_CHARACTERS = 1_100
 #: A later passage is quoted from this share of the first one's relevance on, else only named (`benchmarks/passages`).
@@ -30,8 +30,8 @@ LEAST_SHARE = 0.75
 
 QUOTES_INTRO = gettext_noop("Voici ce que disent les documents les plus proches de votre question :")
 _LEFT_OUT = "[…]"
-#: Passages of a section that may be shown beside one that was found: so many before it, and after it.
-_BEFORE, _AFTER = 1, 2
+#: Passages of its page that may be shown on each side of one that was found, as far as there is room.
+_NEIGHBOURS = 3
 #: A stop after a short word is an abbreviation's (« art. L. 512 », « M. Dupont »): joining sentences is harmless.
 _NO_ABBREVIATION = "".join(rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, 5))
 #: Where a sentence ends: before a capital, a quotation or a span of code.
@@ -41,8 +41,6 @@ _MARKER = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+|")
 _BOLD_LINE = re.compile(r"(?:\*\*[^*\n]+\*\*|__[^_\n]+__)[ \t]*:?")
 #: How many passages are quoted where no model writes.
 EXTRACTIVE_PASSAGES = 3
-#: What a word counts that the passage's own headings say: every block is about it.
-_IN_HEADING = 0.3
 #: Text that emphasis would break.
 _NOT_BOLD = re.compile(r"[*_`<]|\]\(")
 
@@ -57,27 +55,34 @@ class _Block:
     @property
     def announces(self) -> bool:
         """Whether what follows belongs to it."""
-        said = self.text.rstrip("*_ ")
-        return self.kind == "heading" or said.endswith(":") or bool(_BOLD_LINE.fullmatch(self.text.strip()))
+        said = self.text.strip()
+        is_title = bool(_BOLD_LINE.fullmatch(said)) and not said.rstrip("*_ ").endswith((".", "!"))
+        return self.kind == "heading" or is_title or said.rstrip("*_ ").endswith(":")
 
 
-def widened(passages: Sequence[Passage], limit: int) -> list[Passage]:
-    """The first `limit` passages, each with its neighbours as far as they fit; none that is shown already."""
-    of_documents = [each for each in passages if each.chunk_id and each.type is not PointType.QA_PAIR]
-    near = _neighbours([each for each in of_documents if each.chunk_index is not None])
+def widened(passages: Sequence[Passage], limit: int, *, is_quoted: bool) -> list[Passage]:
+    """The first `limit` passages, each with what is beside it, as far as there is room; none twice.
+
+    A quote goes on in other sections of its page. What a model reads ends with its section: it cites by passage.
+    """
+    near = _neighbours([each for each in passages if each.chunk_id and each.chunk_index is not None])
     shown: list[Passage] = []
     used: set[int] = set()
     for passage in passages:
+        if passage.type is PointType.QA_PAIR or (passage.document_id, passage.chunk_index) not in near:
+            shown.append(passage)
+        elif passage.chunk_id not in used:
+            room = MAX_QUOTE_CHARACTERS if shown or not is_quoted else MAX_FIRST_QUOTE_CHARACTERS
+            shown.append(_wide(passage, near, used, room, is_quoted))
         if len(shown) == limit:
             break
-        if passage.chunk_id in used and passage in of_documents:
-            continue
-        place = (passage.document_id, passage.chunk_index)
-        shown.append(_wide(passage, near, used) if place in near else passage)
     return shown
 
 
 _Near = Mapping[tuple[int | None, int | None], tuple[int, str, str]]
+
+
+_NOTHING = (0, "", "")
 
 
 def _neighbours(passages: Sequence[Passage]) -> _Near:
@@ -85,30 +90,39 @@ def _neighbours(passages: Sequence[Passage]) -> _Near:
     wanted = Q(pk__in=[])
     for each in passages:
         rank = each.chunk_index or 0
-        wanted |= Q(document_id=each.document_id, index__range=(rank - _BEFORE, rank + _AFTER))
-    rows = Chunk.objects.current().filter(wanted) if passages else Chunk.objects.none()
+        wanted |= Q(document_id=each.document_id, index__range=(rank - _NEIGHBOURS, rank + _NEIGHBOURS))
+    rows = Chunk.objects.current().filter(wanted)
     fields = ("document_id", "index", "pk", "parent_context", "content")
     return {(document, index): (pk, path, text) for document, index, pk, path, text in rows.values_list(*fields)}
 
 
-def _wide(passage: Passage, near: _Near, used: set[int]) -> Passage:
-    """The passage with the blocks after it, then those before it, in its section, as far as there is room."""
+def _wide(passage: Passage, near: _Near, used: set[int], room: int, is_quoted: bool) -> Passage:
+    """The passage with the blocks after it, then those before it, as far as there is room; other sections are headed."""
     document, rank = passage.document_id, passage.chunk_index or 0
     own, path, _own_text = near[document, rank]
     used.add(own)
     content = passage.content
-    for steps in (range(1, _AFTER + 1), range(-1, -_BEFORE - 1, -1)):
-        for step in steps:
-            pk, section, text = near.get((document, rank + step), (None, "", ""))
-            if pk is None or pk in used or section != path:
+    for step in (1, -1):
+        for at in range(rank + step, rank + step * (_NEIGHBOURS + 1), step):
+            pk, section, text = near.get((document, at), _NOTHING)
+            if pk in used or not text or (section != path and not is_quoted):
                 break
             blocks = [block.text for block in _blocks(text)]
-            while blocks and len(content) + len(blocks[0 if step > 0 else -1]) + 2 <= MAX_QUOTE_CHARACTERS:
+            begins = near.get((document, at - 1), _NOTHING)[1] != section
+            if section and begins and not f"{path} > ".startswith(f"{section} > "):
+                blocks.insert(0, _title(section))
+            if path and path != section and at == rank - 1:
+                blocks.append(_title(path))
+            while blocks and len(content) + len(blocks[0 if step > 0 else -1]) + 2 <= room:
                 content = f"{content}\n\n{blocks.pop(0)}" if step > 0 else f"{blocks.pop()}\n\n{content}"
             if blocks:
                 break
             used.add(pk)
     return passage if content == passage.content else passage.with_values(content=content)
+
+
+def _title(section: str) -> str:
+    return f"**{section.rpartition(' > ')[2]}**"
 
 
 def quoted_text(passages: Sequence[Passage], question: str) -> str:
@@ -199,9 +213,9 @@ def named_place(passage: Passage) -> str:
 
 def _quote(passage: Passage, number: int, question: str) -> str:
     limit = MAX_QUOTE_CHARACTERS if number > 1 else MAX_FIRST_QUOTE_CHARACTERS
-    text = telling_part(passage.content, question, passage.place(), limit)
+    text = telling_part(passage.content, question, limit)
     # A stored answer is the answer, all of it.
-    marked = text if passage.question else _marked(text, _weigher(question, passage.place()))
+    marked = text if passage.question else _marked(text, question)
     quoted = "\n".join(f"> {line}".rstrip() for line in escape_citations(marked).splitlines())
     if _LEFT_OUT not in text:
         return quoted
@@ -212,34 +226,22 @@ def _quote(passage: Passage, number: int, question: str) -> str:
     return f"{quoted}\n\n*{whole}* [{number}]"
 
 
-_Weigh = Callable[[Sequence[_Block]], list[float]]
+def _weights(blocks: Sequence[_Block], question: str) -> list[float]:
+    """What each block shares with the question; words count most that few blocks say."""
+    asked = content_stems(question)
+    shared = [asked & content_stems(block.text) for block in blocks]
+    having = Counter(stem for each in shared for stem in each)
+    return [sum(log(1 + len(blocks) / having[stem]) for stem in each) for each in shared]
 
 
-def _weigher(question: str, place: str) -> _Weigh:
-    """Makes the weigher of blocks by words shared with the question: rare ones count most, headings' little."""
-    asked, above = content_stems(question), content_stems(place)
-
-    def weigh(blocks: Sequence[_Block]) -> list[float]:
-        shared = [asked & content_stems(block.text) for block in blocks]
-        having = Counter(stem for each in shared for stem in each)
-        worth = {
-            stem: log(1 + len(blocks) / count) * (_IN_HEADING if stem in above else 1.0)
-            for stem, count in having.items()
-        }
-        return [sum(worth[stem] for stem in each) for each in shared]
-
-    return weigh
-
-
-def telling_part(content: str, question: str, place: str = "", limit: int | None = None) -> str:
+def telling_part(content: str, question: str, limit: int = MAX_QUOTE_CHARACTERS) -> str:
     """One run of a passage's blocks of about `limit` characters; its end never only announces what follows."""
-    limit = MAX_QUOTE_CHARACTERS if limit is None else limit
-    weigh = _weigher(question, place)
     blocks = _blocks(content.strip())
-    first, last = _run(blocks, weigh(blocks), limit)
+    first, last = _run(blocks, _weights(blocks, question), limit)
     if first == last and len(blocks[first].text) > limit:
-        return _of_block(blocks[first], weigh, limit, is_first=first == 0, is_last=last == len(blocks) - 1)
-    while last > first and blocks[last].announces:
+        return _of_block(blocks[first], question, limit, is_first=first == 0, is_last=last == len(blocks) - 1)
+    # Where one follows the other they are steps, not headings.
+    if last > first and blocks[last].announces and not blocks[last - 1].announces:
         last -= 1
     text = "\n\n".join(block.text for block in blocks[first : last + 1])
     text = f"{_LEFT_OUT}\n\n{text}" if first else text
@@ -265,10 +267,10 @@ def _run(blocks: Sequence[_Block], weights: Sequence[float], limit: int) -> tupl
     return first, last
 
 
-def _of_block(block: _Block, weigh: _Weigh, limit: int, *, is_first: bool, is_last: bool) -> str:
+def _of_block(block: _Block, question: str, limit: int, *, is_first: bool, is_last: bool) -> str:
     """A run of the sentences, items or rows of a block that is too long; a table keeps its header."""
     header, units, between = _units(block)
-    first, last = _run(units, weigh(units), limit - len(header))
+    first, last = _run(units, _weights(units, question), limit - len(header))
     gap = " " if block.kind == "prose" else "\n\n"
     before = f"{_LEFT_OUT}{gap}" if (first or not is_first) and not header else ""
     is_whole = is_last and last == len(units) - 1 and not (first and header)
@@ -289,10 +291,10 @@ def _units(block: _Block) -> tuple[str, list[_Block], str]:
     return "", [block], "\n"
 
 
-def _marked(text: str, weigh: _Weigh) -> str:
+def _marked(text: str, question: str) -> str:
     """The text with the sentence, item or row in bold that shares most with the question, if it has several."""
     units = [unit for block in _blocks(text) if block.kind in ("prose", "list", "table") for unit in _units(block)[1]]
-    weights = weigh(units)
+    weights = _weights(units, question)
     best = max(range(len(units)), key=lambda at: (weights[at], -at), default=0)
     if len(units) < 2 or not weights[best]:
         return text

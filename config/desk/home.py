@@ -144,9 +144,7 @@ def _model(request: HttpRequest) -> Line | None:
 
 
 def _unmeasured(request: HttpRequest) -> Line | None:
-    if not request.user.has_perm("knowledge.view_thresholdcalibration"):
-        return None
-    if not (model := unmeasured_model()):
+    if not request.user.has_perm("knowledge.view_thresholdcalibration") or not (model := unmeasured_model()):
         return None
     return Line(
         _("Le modèle d’embedding n’a pas de seuils mesurés"),

@@ -3,11 +3,11 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
+from django.core.validators import MaxLengthValidator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
@@ -78,9 +78,6 @@ class UnitsWidget(forms.Widget):
         rows = [{"question": q.strip(), "answer": a.strip()} for q, a in pairs]
         return [row for row in rows if row["question"] or row["answer"]]
 
-    def value_omitted_from_data(self, data: Mapping[str, Any], files: Any, name: str) -> bool:
-        return f"{name}-question" not in data
-
 
 class UnitsField(forms.Field):
     widget = UnitsWidget
@@ -97,9 +94,6 @@ class UnitsField(forms.Field):
                 raise forms.ValidationError(_("Une question ou une réponse est trop longue."))
             units[question] = KnowledgeUnit(question, answer)
         return list(units.values())
-
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        return list(initial or []) != list(data or [])
 
 
 class ChunkForm(forms.ModelForm[Chunk]):
@@ -128,14 +122,8 @@ class ChunkForm(forms.ModelForm[Chunk]):
         for name, rows in (("content", 14), ("parent_context", 2)):
             if name in self.fields:  # not for who may only look
                 self.fields[name].widget.attrs["rows"] = rows
-
-    def clean_content(self) -> str:
-        content: str = self.cleaned_data["content"]
-        if len(content) > MAX_PASSAGE_CHARACTERS:
-            raise forms.ValidationError(
-                _("Ce texte est trop long : %(limit)d caractères au plus.") % {"limit": MAX_PASSAGE_CHARACTERS}
-            )
-        return content
+        if "content" in self.fields:
+            self.fields["content"].validators.append(MaxLengthValidator(MAX_PASSAGE_CHARACTERS))
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

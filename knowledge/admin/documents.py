@@ -366,7 +366,6 @@ def download_file(request: HttpRequest, document_id: int) -> HttpResponse | File
     response = FileResponse(
         file, as_attachment=True, filename=document.name.rsplit("/", 1)[-1], content_type="application/octet-stream"
     )
-    response["X-Content-Type-Options"] = "nosniff"
     response["Cache-Control"] = "private, no-store"
     return response
 

@@ -11,8 +11,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import StaffAdmin, Tone, badge, change_link
-from agents.effective import ModelProfile, register_profile_source
+from agents.admin_base import ReadOnlyAdmin, StaffAdmin, Tone, badge, change_link
+from agents.models import Agent
 from knowledge.acronyms import Form
 from knowledge.embeddings.base import embedder
 from knowledge.models import PairVerdict, Synonym, SynonymState, ThresholdCalibration
@@ -29,14 +29,16 @@ class SynonymForm(forms.ModelForm[Synonym]):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        if not {"agent", "short", "long"} <= cleaned.keys():
+        # Of a known pair the agent is not among the fields.
+        agent = cleaned.get("agent") or Agent.objects.filter(pk=self.instance.agent_id).first()
+        if agent is None or not {"short", "long"} <= cleaned.keys():
             return cleaned
         short_key, long_key = keys_of(cleaned["short"], cleaned["long"])
         if short_key == long_key:
             raise forms.ValidationError(_("Les deux formes sont les mêmes."))
         if objection := objection_to(cleaned["short"], cleaned["long"]):
             raise forms.ValidationError(objection)
-        others = Synonym.objects.filter(agent=cleaned["agent"], short_key=short_key, long_key=long_key)
+        others = Synonym.objects.filter(agent=agent, short_key=short_key, long_key=long_key)
         if others.exclude(pk=self.instance.pk).exists():
             raise forms.ValidationError(_("Cette paire existe déjà pour cet agent."))
         return cleaned
@@ -64,13 +66,7 @@ class SynonymAdmin(StaffAdmin):
         fields = ["agent", "short", "long"]
         return [*fields, "decision", "origin"] if obj else fields
 
-    def save_model(
-        self,
-        request: HttpRequest,
-        obj: Synonym,
-        form: Any,
-        change: bool,  # Django's
-    ) -> None:
+    def save_model(self, request: HttpRequest, obj: Synonym, form: Any, change: bool) -> None:
         """What a person wrote is confirmed; the pair that it corrects stays refused, or documents would teach it again."""
         before = Synonym.objects.filter(pk=obj.pk).first() if change else None
         obj.short_key, obj.long_key = keys_of(obj.short, obj.long)
@@ -112,39 +108,30 @@ class SynonymAdmin(StaffAdmin):
         return format_html_join(", ", "{}", taught) or gettext("Équipe")
 
 
-def _profile_in_use() -> ModelProfile:
-    """The measured thresholds of the embedding model in use, for the settings pages of `agents`."""
-    model = embedder().recipe.model
+def profile_in_use() -> dict[str, float | None]:
+    """The measured thresholds of the embedding model in use, for the settings pages (`EMBEDDING_PROFILE`)."""
     load_calibrations()
-    profile = threshold_profile(model)
+    profile = threshold_profile(embedder().recipe.model)
     if profile is None:
-        return ModelProfile(model=model, thresholds={})
-    return ModelProfile(
-        model=model,
-        thresholds={
-            "direct_answer_threshold": profile.direct_answer,
-            "guard_rail_threshold": profile.guard_rail,
-            "memory_threshold": profile.memory,
-            "tool_threshold": profile.tool,
-        },
-    )
-
-
-register_profile_source(_profile_in_use)
+        return {}
+    return {
+        "direct_answer_threshold": profile.direct_answer,
+        "guard_rail_threshold": profile.guard_rail,
+        "memory_threshold": profile.memory,
+        "tool_threshold": profile.tool,
+    }
 
 
 @admin.register(ThresholdCalibration)
-class ThresholdCalibrationAdmin(StaffAdmin):
+class ThresholdCalibrationAdmin(ReadOnlyAdmin):
     """What `calibrate_thresholds` kept. Deleting a row brings the shipped profile back, if there is one."""
 
     purpose = _("Les seuils mesurés : à partir de quelle proximité une réponse est donnée.")
     list_display = ("model", "index", "direct_answer", "memory", "hit", "false_hit", "created_at")
     list_filter = ("model",)
     search_fields = ("model", "index", "source")
-    readonly_fields = tuple(field.name for field in ThresholdCalibration._meta.fields if not field.primary_key)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
+    is_erasable = True
+    readonly_fields = ("created_at",)
 
     @admin.display(description=_("bonnes réponses"))
     def hit(self, row: ThresholdCalibration) -> str:

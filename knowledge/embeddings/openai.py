@@ -12,7 +12,7 @@ import numpy as np
 from django.core import checks
 
 from agents.errors import LLMError
-from agents.llm.openai import Clients, ServerOptions, translated_errors
+from agents.llm.openai import Clients, translated_errors
 from agents.logs import outgoing_headers
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
 from knowledge.errors import EmbeddingUnavailableError
@@ -39,13 +39,7 @@ class OpenAIEmbedder(Embedder):
     ) -> None:
         self._is_addressed = bool(api_key or base_url)
         self._clients = Clients(
-            ServerOptions(
-                api_key=api_key,
-                base_url=base_url,
-                connect_timeout=timeout,
-                read_timeout=timeout,
-                max_retries=max_retries,
-            )
+            api_key=api_key, base_url=base_url, connect_timeout=timeout, read_timeout=timeout, max_retries=max_retries
         )
         self._recipe = Recipe(model=model, dimensions=dimensions or _NATIVE_DIMENSIONS.get(model, 0))
 
@@ -98,7 +92,7 @@ class OpenAIEmbedder(Embedder):
             request["dimensions"] = size
         try:
             with translated_errors():
-                raw = self._clients.blocking().embeddings.with_raw_response
+                raw = self._clients.blocking.embeddings.with_raw_response
                 return raw.create(**request, extra_headers=outgoing_headers()).content
         except LLMError as error:
             raise EmbeddingUnavailableError(f"{model}: {type(error).__name__}: {error}") from error

@@ -71,13 +71,11 @@ def resolve_conflict(chunk: Chunk, choice: Choice) -> Chunk | None:
 def carry_over(chunk: Chunk, draft: ChunkDraft) -> None:
     """Move a chunk that staff changed to `draft`, the successor of its text; the caller saves."""
     base = chunk.source
-    now = _version(draft.content, draft.parent_context, units_as_json(draft.units))
-    chunk.content_hash = draft.content_hash
     if base is None:  # only switched off
-        chunk.summary, chunk.keywords = draft.summary, list(draft.keywords)
-        chunk.units_origin = UnitsOrigin.FOUND if draft.units else UnitsOrigin.WAITING
-        _apply(chunk, now)
+        _take_text(chunk, draft)
         return
+    chunk.content_hash = draft.content_hash
+    now = _version(draft.content, draft.parent_context, units_as_json(draft.units))
     text = _merged(base["content"], chunk.content, now["content"])
     path = _merged(base["parent_context"], chunk.parent_context, now["parent_context"])
     units = _merged_units(chunk, base, now)
@@ -180,15 +178,13 @@ def synchronise_chunks(document: Document, drafts: Sequence[ChunkDraft]) -> None
     moved = []
     for index, chunk in (same | renamed).items():
         draft = drafts[index]
-        place = (index, *_place_of(draft))
+        before = _place_of(chunk)
+        _take_place(chunk, index, draft)
+        mark_found_again(chunk)
         if index in renamed:
             chunk.parent_context, chunk.content_hash = draft.parent_context, draft.content_hash
             chunk.category = categories.get(draft.category)
-        elif chunk.conflict is None and (chunk.index, chunk.page, chunk.places, chunk.anchor) == place:
-            continue
-        chunk.index, chunk.page, chunk.places, chunk.anchor = place
-        mark_found_again(chunk)
-        if index in same:
+        elif _place_of(chunk) != before:
             moved.append(chunk)
     left = [chunk for chunk in rows if chunk.pk not in kept]
     carried = _carried([chunk for chunk in left if chunk.is_edited or not chunk.enabled], unmatched, categories)
@@ -246,8 +242,8 @@ def _carried(
             draft = unmatched.pop(place)
             mark_found_again(chunk)
             carry_over(chunk, draft)
-            chunk.index, chunk.category = place, categories.get(draft.category)
-            chunk.page, chunk.places, chunk.anchor = _place_of(draft)
+            _take_place(chunk, place, draft)
+            chunk.category = categories.get(draft.category)
         elif chunk.is_edited:
             mark_removed(chunk)
             chunk.page, chunk.places, chunk.anchor = None, None, ""
@@ -265,29 +261,29 @@ def _likeness(chunk: Chunk, draft: ChunkDraft) -> float:
 
 
 def _chunk(document: Document, index: int, draft: ChunkDraft, category: Category | None) -> Chunk:
-    units = units_as_json(draft.units)
-    page, places, anchor = _place_of(draft)
-    return Chunk(
-        document=document,
-        index=index,
-        parent_context=draft.parent_context,
-        content=draft.content,
-        summary=draft.summary,
-        keywords=list(draft.keywords),
-        category=category,
-        knowledge_units=units,
-        units_origin=UnitsOrigin.FOUND if units else UnitsOrigin.WAITING,
-        content_hash=draft.content_hash,
-        page=page,
-        places=places,
-        anchor=anchor,
-    )
+    chunk = Chunk(document=document, category=category)
+    _take_text(chunk, draft)
+    _take_place(chunk, index, draft)
+    return chunk
 
 
-def _place_of(draft: ChunkDraft) -> tuple[int | None, list[list[float]] | None, str]:
-    """Its page, boxes and anchor."""
-    page = draft.places[0].page if draft.places else None
-    return page, places_as_json(draft.places) or None, draft.anchor
+def _take_text(chunk: Chunk, draft: ChunkDraft) -> None:
+    chunk.content_hash = draft.content_hash
+    chunk.summary, chunk.keywords = draft.summary, list(draft.keywords)
+    chunk.units_origin = UnitsOrigin.FOUND if draft.units else UnitsOrigin.WAITING
+    _apply(chunk, _version(draft.content, draft.parent_context, units_as_json(draft.units)))
+
+
+def _place_of(chunk: Chunk) -> tuple[object, ...]:
+    """Where it stands, and whether its document has changed there."""
+    return chunk.index, chunk.page, chunk.places, chunk.anchor, chunk.conflict
+
+
+def _take_place(chunk: Chunk, index: int, draft: ChunkDraft) -> None:
+    """Its rank, page, boxes and anchor."""
+    chunk.index, chunk.anchor = index, draft.anchor
+    chunk.page = draft.places[0].page if draft.places else None
+    chunk.places = places_as_json(draft.places) or None
 
 
 def _categories(drafts: Iterable[ChunkDraft]) -> dict[str, Category]:

@@ -22,7 +22,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,24 +50,19 @@ logger = logging.getLogger(__name__)
 
 #: Of many documents so many are read and written before the others are read: somebody waits for a first answer.
 FIRST_DOCUMENTS = 8
-_PAGES = (".html", ".htm", ".xhtml")
+
+SitePages = Callable[[int, str], frozenset[str]]
 
 
-class SitePages:
-    """The page names of each site, looked up once in a run: a host, or all pages uploaded as files to an agent."""
+def _site_pages(agent_id: int, host: str) -> frozenset[str]:
+    """The page names of a site: a host, or all pages uploaded as files to an agent."""
+    rows = Document.objects.filter(agent_id=agent_id).exclude(file="").only("name", "file")
+    names = (row.name for row in rows if _is_page(row) and _host(row.name) == host)
+    return frozenset(map(page_name, names))
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, str], frozenset[str]] = {}
 
-    def of(self, document: Document) -> frozenset[str]:
-        if not document.file_name.lower().endswith(_PAGES):
-            return frozenset()
-        key = document.agent_id, _host(document.name)
-        if key not in self._known:
-            rows = Document.objects.filter(agent_id=document.agent_id).exclude(file="").only("name", "file")
-            names = (row.name for row in rows if row.file_name.lower().endswith(_PAGES))
-            self._known[key] = frozenset(page_name(name) for name in names if _host(name) == key[1])
-        return self._known[key]
+def _is_page(document: Document) -> bool:
+    return document.file_name.lower().endswith((".html", ".htm", ".xhtml"))
 
 
 def _host(name: str) -> str:
@@ -128,11 +123,12 @@ def index_documents(
     """Read, cut and index `documents`, each by itself."""
     report = report or IndexReport()
     with isolated_reader() as reader:
-        sites, done = SitePages(), 0
+        # Looked up once in a run.
+        site_pages, done = cache(_site_pages), 0
         for part in (documents[:FIRST_DOCUMENTS], documents[FIRST_DOCUMENTS:]):
             readable = []
             for document in part:
-                if _cut(reader, sites, document, report):
+                if _cut(reader, site_pages, document, report):
                     readable.append(document)
                 done += 1
                 on_progress(done, len(documents), BuildPhase.READING)
@@ -141,10 +137,10 @@ def index_documents(
     return report
 
 
-def _cut(reader: Reader, sites: SitePages, document: Document, report: IndexReport) -> bool:
+def _cut(reader: Reader, site_pages: SitePages, document: Document, report: IndexReport) -> bool:
     """Read the stored file and update its chunks; `False` when it cannot be read, or has been replaced meanwhile."""
     try:
-        found = read_stored(reader, sites, document)
+        found = _read_stored(reader, site_pages, document)
     except MachineTroubleError as error:
         refuse(document, f"{error.public_message} ({error})", report, may_pass=True)
         return False
@@ -168,12 +164,13 @@ def _cut(reader: Reader, sites: SitePages, document: Document, report: IndexRepo
     return True
 
 
-def read_stored(reader: Reader, sites: SitePages, document: Document) -> ReadDocument | str:
+def _read_stored(reader: Reader, site_pages: SitePages, document: Document) -> ReadDocument | str:
     """The content of a document's stored file, or the reason why it is unreadable; raises `MachineTroubleError`."""
     try:
         with document.file.open("rb") as file:
             data = file.read()
-        return reader.read(data, filename=document.file_name, pages=sites.of(document))
+        pages = site_pages(document.agent_id, _host(document.name)) if _is_page(document) else frozenset[str]()
+        return reader.read(data, filename=document.file_name, pages=pages)
     except UnreadableDocumentError as error:
         return str(error.public_message)
     except FileNotFoundError:
@@ -262,16 +259,6 @@ def _count_unchanged(agent: Agent, keys: Sequence[int], report: IndexReport) -> 
         report.reused += points
 
 
-def _orphans() -> Iterator[str]:
-    """Files in the documents' store that no row names, and that are old enough not to be on their way to one."""
-    storage: Storage = Document._meta.get_field("file").storage
-    limit = timezone.now() - timedelta(hours=settings.ORPHAN_FILE_HOURS)
-    for names in batches(_files(storage, ""), settings.RETAIN_BATCH):
-        old = [name for name in names if storage.get_modified_time(name) < limit]
-        named = set(Document.objects.filter(file__in=old).values_list("file", flat=True))
-        yield from (name for name in old if name not in named)
-
-
 def _files(storage: Storage, folder: str) -> Iterator[str]:
     try:
         folders, names = storage.listdir(folder)
@@ -284,7 +271,12 @@ def _files(storage: Storage, folder: str) -> Iterator[str]:
 
 
 def delete_orphans() -> Iterator[int]:
+    """Delete the stored files that no row names, and that are old enough not to be on their way to one."""
     storage: Storage = Document._meta.get_field("file").storage
-    for name in _orphans():
-        storage.delete(name)
-        yield 1
+    limit = timezone.now() - timedelta(hours=settings.ORPHAN_FILE_HOURS)
+    for names in batches(_files(storage, ""), settings.RETAIN_BATCH):
+        old = [name for name in names if storage.get_modified_time(name) < limit]
+        named = set(Document.objects.filter(file__in=old).values_list("file", flat=True))
+        for name in set(old) - named:
+            storage.delete(name)
+            yield 1

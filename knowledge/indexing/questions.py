@@ -179,12 +179,8 @@ def waiting_passages(
     rows = rows.filter(document__status=DocumentStatus.INDEXED)
     if document_ids is not None:
         rows = rows.filter(document_id__in=document_ids)
-    found = []
-    columns = ("pk", "document_id", "index", "asked_with", "content_hash")
-    for pk, document_id, index, asked, content_hash in rows.values_list(*columns):
-        if asked != signature(model, content_hash):
-            found.append(((index, document_id), (pk, document_id)))
-    return [passage for _rank, passage in sorted(found)]
+    asked = rows.order_by("index", "document_id", "pk").values_list("pk", "document_id", "asked_with", "content_hash")
+    return [(pk, document) for pk, document, with_what, text in asked if with_what != signature(model, text)]
 
 
 def signature(model: LanguageModel, content_hash: str) -> str:

@@ -185,16 +185,13 @@ def unused_generations() -> list[CollectionInfo]:
     return found
 
 
-def abandoned_generations() -> list[CollectionInfo]:
-    """Unused generations whose job is deleted; staff may still retry the others."""
-    known = {build.generation for build in IndexBuild.objects.filter(kind=JobKind.REBUILD)}
-    return [info for info in unused_generations() if info.name not in known]
-
-
 def delete_abandoned() -> Iterator[int]:
-    for info in abandoned_generations():
-        vector_store().drop(info.name)
-        yield 1
+    """Drop unused generations whose job is deleted; staff may still retry the others."""
+    known = {build.generation for build in IndexBuild.objects.filter(kind=JobKind.REBUILD)}
+    for info in unused_generations():
+        if info.name not in known:
+            vector_store().drop(info.name)
+            yield 1
 
 
 #: Passages compared for each question.

@@ -3,18 +3,17 @@
 import gzip
 import json
 import re
-from array import array
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from importlib import resources
-from itertools import accumulate
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from knowledge.language.words import LANGUAGES, fold, language_data, light_stem, word_class
+
+T = TypeVar("T")
 
 _CHUNK = re.compile(r"\S+")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -49,10 +48,10 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     return tuple(found)
 
 
-class Phrases:
+class Phrases(Generic[T]):
     """Phrases, each with what it is read as."""
 
-    def __init__(self, phrases: Mapping[str, str]) -> None:
+    def __init__(self, phrases: Mapping[str, T]) -> None:
         self._read = {tuple(phrase.split()): read for phrase, read in phrases.items()}
         self._longest = max(map(len, self._read), default=0)
 
@@ -66,12 +65,12 @@ class Phrases:
         lengths = range(min(self._longest, end), 0, -1)
         return next((length for length in lengths if tuple(words[end - length : end]) in self._read), 0)
 
-    def read_as(self, words: Sequence[str]) -> str:
+    def read_as(self, words: Sequence[str]) -> T:
         return self._read[tuple(words)]
 
 
 @cache
-def phrases(name: str, language: str = "") -> Phrases:
+def phrases(name: str, language: str = "") -> Phrases[str]:
     """An entry of one language, or of all; the phrases of a table are read as its values."""
     table: dict[str, str] = {}
     for code in (language,) if language else LANGUAGES:
@@ -81,12 +80,6 @@ def phrases(name: str, language: str = "") -> Phrases:
         else:
             table.update(entry)
     return Phrases(table)
-
-
-@cache
-def words_of(name: str) -> frozenset[str]:
-    """An entry that holds single words, of all languages."""
-    return frozenset(word for code in LANGUAGES for word in language_data(code, "typed")[name].split())
 
 
 #: Words seen less often in the subtitles are too rare to be what a fault was meant to be (about 30,000 are not).
@@ -109,27 +102,8 @@ _SMALL_LETTERS = 0.1
 _FORM = re.compile(r"[^\W\d_]{2,}")
 
 
-class _Lines:
-    """Words as one text: a tenth of the memory that as many strings take."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self._text = "\n".join([*words, ""])
-        self._starts = array("I", accumulate((len(word) + 1 for word in words), initial=0))
-
-    def __len__(self) -> int:
-        return len(self._starts) - 1
-
-    def __getitem__(self, at: int) -> str:
-        return self._text[self._starts[at] : self._starts[at + 1] - 1]
-
-    def place(self, word: str) -> int | None:
-        """Return the position of a word among the sorted words, or `None`."""
-        at = bisect_left(range(len(self)), word, key=self.__getitem__)
-        return at if at < len(self) and self[at] == word else None
-
-
 class LanguageWords:
-    """The words of one language, in little memory."""
+    """The words of one language, folded."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         plain = {word: count for word, count in counts.items() if word.isascii()}
@@ -138,33 +112,27 @@ class LanguageWords:
         # As one text: word by word takes longer.
         for word, folded in zip(written, fold("\n".join(written)).split("\n"), strict=True):
             accented[folded] = max((counts[word], word), accented.get(folded, (0, "")))
-        totals = {**plain}
+        self._counts = {**plain}
         for folded, (count, _word) in accented.items():
-            totals[folded] = totals.get(folded, 0) + count
-        names = sorted(totals)
-        self._names = _Lines(names)
-        self._counts = array("I", map(totals.__getitem__, names))
-        usual = {
+            self._counts[folded] = self._counts.get(folded, 0) + count
+        #: The words that are usually written with accents, and how.
+        self._usual = {
             folded: word
             for folded, (count, word) in accented.items()
             if count >= _CLEARLY * plain.get(folded, 0) and not _is_participle(word, folded, plain)
         }
-        #: The words that are usually written with accents, and how.
-        self._folded = _Lines(sorted(usual))
-        self._spelled = _Lines([usual[folded] for folded in sorted(usual)])
-
-    @cached_property
-    def frequent(self) -> Mapping[str, int]:
-        """The frequent words, each with its count."""
-        return {self._names[at]: count for at, count in enumerate(self._counts) if count >= _FREQUENT}
 
     def has(self, folded: str) -> bool:
-        return folded in self.frequent or self._names.place(folded) is not None
+        return folded in self._counts
+
+    def frequency(self, folded: str) -> int:
+        """How often a frequent word was seen; 0 for any other."""
+        count = self._counts.get(folded, 0)
+        return count if count >= _FREQUENT else 0
 
     def spelled(self, folded: str) -> str:
         """Return the form with accents where it is clearly the usual one, else an empty text."""
-        at = self._folded.place(folded)
-        return "" if at is None else self._spelled[at]
+        return self._usual.get(folded, "")
 
 
 def _is_participle(word: str, folded: str, plain: Mapping[str, int]) -> bool:
@@ -182,7 +150,7 @@ def language_words(language: str) -> LanguageWords:
 
 def warm_up() -> None:
     for language in LANGUAGES:
-        _ = language_words(language).frequent
+        language_words(language)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,7 +195,7 @@ class Vocabulary:
 
     def is_common(self, folded: str) -> bool:
         """Whether it is a word of the agent's, or one that people often use."""
-        return folded in self.forms or any(folded in language_words(code).frequent for code in LANGUAGES)
+        return folded in self.forms or any(language_words(code).frequency(folded) for code in LANGUAGES)
 
     def mended(self, folded: str, language: str) -> tuple[str, bool] | None:
         """What an unknown word was meant to be, one typing slip away, and whether that is sure: nothing else is near."""
@@ -238,8 +206,8 @@ class Vocabulary:
         codes = (language,) if language else LANGUAGES
         general = Counter[str]()
         for code in codes if len(folded) > _SHORTEST_FAULT else ():
-            frequent = language_words(code).frequent
-            general.update({word: frequent[word] for word in near & frequent.keys()})
+            frequency = language_words(code).frequency
+            general.update({word: count for word in near if (count := frequency(word))})
         if not own and not general or _is_variant(folded, own | general.keys(), codes):
             return None
         counts = self.counts if own else general

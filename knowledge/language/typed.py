@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from knowledge.language.spelling import Token, Vocabulary, lowered, phrases, spelled, tokens_of, words_of
+from knowledge.language.spelling import Phrases, Token, Vocabulary, lowered, phrases, spelled, tokens_of
 from knowledge.language.words import LANGUAGES, fold, language_of, word_class, words
 
 Kind = Literal["presentation", "well_being", "thanks", "farewell", "greeting", "unclear"]
@@ -26,8 +26,6 @@ _CLASSES: dict[str, Kind] = {
 #: Longer texts are read by nobody as a courtesy.
 _MOST_CHARACTERS = 120
 _DRAWN_OUT = re.compile(r"([a-z])\1{2,}")
-
-_Phrase = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +45,28 @@ def courtesy_in(text: str) -> Courtesy | None:
     kinds: set[Kind] = set()
     languages = set(LANGUAGES)
     while said:
-        phrase = next((known for known in _phrases() if said[: len(known)] == list(known)), None)
-        if phrase is not None:
-            kind, spoken = _phrases()[phrase]
+        if length := _courtesies().length_at(said, 0):
+            kind, spoken = _courtesies().read_as(said[:length])
             kinds.add(kind)
             languages &= spoken
         elif said[0] not in _beside():
             return None
-        said = said[len(phrase or "_") :]
+        said = said[length or 1 :]
     first = next((kind for kind in _CLASSES.values() if kind in kinds), None)
     return None if first is None else Courtesy(first, *languages) if len(languages) == 1 else Courtesy(first)
 
 
 @cache
-def _phrases() -> dict[_Phrase, tuple[Kind, frozenset[str]]]:
-    """Every phrase, the longest first, with its kind and the languages that have it."""
-    found: dict[_Phrase, tuple[Kind, frozenset[str]]] = {}
+def _courtesies() -> Phrases[tuple[Kind, frozenset[str]]]:
+    """Every phrase, with its kind and the languages that have it."""
+    found: dict[str, tuple[Kind, frozenset[str]]] = {}
     for name, kind in _CLASSES.items():
         for language in LANGUAGES:
             for entry in word_class(name, language):
-                phrase = tuple(entry.split("_"))
+                phrase = entry.replace("_", " ")
                 _kind, known = found.get(phrase, (kind, frozenset()))
                 found[phrase] = (kind, known | {language})
-    return dict(sorted(found.items(), key=lambda each: (-len(each[0]), each[0])))
+    return Phrases(found)
 
 
 @cache
@@ -128,7 +125,7 @@ class _Wrapped:
             tail = self.text[self.tokens[at].start :]
             if "?" not in tail and not any(map(str.isdigit, tail)):
                 behind = words[at + length : self.last]
-                if len(behind) <= _SIGNATURE_WORDS and words_of("negations").isdisjoint(behind):
+                if len(behind) <= _SIGNATURE_WORDS and word_class("negations").isdisjoint(behind):
                     self.last = at
                     return
 
@@ -148,7 +145,7 @@ class _Wrapped:
         if self.tokens[at].starts or length > 1:
             return True
         has_marks = any(token.starts for token in self.tokens[1:])
-        return not has_marks and at > 2 and self.tokens[at - 1].folded not in words_of("speaking")
+        return not has_marks and at > 2 and self.tokens[at - 1].folded not in word_class("speaking")
 
     def _take_openings(self, words: list[str]) -> None:
         openings, fillers = phrases("openings"), phrases("fillers")

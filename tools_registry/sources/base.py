@@ -135,7 +135,7 @@ def sent_requests() -> Iterator[list[str]]:
         _sent.reset(token)
 
 
-def note_request(headers: Mapping[str, str], request: Any) -> None:
+async def note_request(headers: Mapping[str, str], request: Any) -> None:
     if (found := _sent.get()) is not None:
         lines = [f"{request.method} {request.url}", *(f"{name}: {value}" for name, value in request.headers.items())]
         text = "\n".join([*lines, "", request.read().decode("utf-8", "replace")]).rstrip()

@@ -15,7 +15,7 @@ import httpx2
 from django.conf import settings
 from pydantic import ValidationError
 
-from agents.network import guarded_async_client, host_of
+from agents.network import guarded_client, host_of
 from agents.texts import storable, storable_value
 from tools_registry.errors import (
     ToolError,
@@ -200,7 +200,7 @@ async def _connected(address: SourceAddress) -> "AsyncIterator[Client]":
             transport = stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
         else:
             http: httpx2.AsyncClient = await stack.enter_async_context(
-                guarded_async_client(
+                guarded_client(
                     reach_of([host_of(address.url, ToolSourceError)]),
                     timeout=address.timeout_seconds,
                     headers=_headers(address),

@@ -17,7 +17,7 @@ from urllib.parse import quote, urljoin
 import httpx2
 import yaml
 
-from agents.network import check_url, guarded_client, host_of
+from agents.network import ask_once, check_url, guarded_client, host_of
 from agents.texts import read_json, storable_value
 from tools_registry.errors import (
     ToolDefinitionError,
@@ -87,14 +87,14 @@ def call_operation(address: SourceAddress, operation: Mapping[str, Any], argumen
     request is wrong, `ToolServerError` where it says that it failed itself."""
     url, query, headers = _request_parts(operation, arguments)
     try:
-        with client_of(address, address.allowed_hosts) as client:
-            response = client.request(
-                str(operation["method"]).upper(),
-                url,
-                params=query,
-                headers={"Accept": "application/json, text/*;q=0.5", **headers},
-                **_body(operation, arguments),
-            )
+        response = ask_once(
+            client_of(address, address.allowed_hosts),
+            str(operation["method"]).upper(),
+            url,
+            params=query,
+            headers={"Accept": "application/json, text/*;q=0.5", **headers},
+            **_body(operation, arguments),
+        )
     except httpx2.TimeoutException as error:
         raise ToolTimeoutError(f"{host_of(url)} did not answer in time.") from error
     except httpx2.HTTPError as error:
@@ -107,7 +107,7 @@ def call_operation(address: SourceAddress, operation: Mapping[str, Any], argumen
     return {"status": response.status_code, "body": _answered(response)}
 
 
-def client_of(address: SourceAddress, allowed: Sequence[str], *, max_bytes: int | None = None) -> httpx2.Client:
+def client_of(address: SourceAddress, allowed: Sequence[str], *, max_bytes: int | None = None) -> httpx2.AsyncClient:
     headers = resolved_headers(address.headers, allowed)
     reach = reach_of(allowed, max_bytes=max_bytes)
     client = guarded_client(reach, timeout=address.timeout_seconds, headers=headers)
@@ -208,8 +208,7 @@ def read_document(address: SourceAddress) -> ReadTools:
 def _fetch(address: SourceAddress) -> str:
     allowed = [*address.allowed_hosts, host_of(address.url, ToolSourceError)]
     try:
-        with client_of(address, allowed, max_bytes=TOOL_MAX_DOCUMENT_BYTES) as client:
-            response = client.get(address.url)
+        response = ask_once(client_of(address, allowed, max_bytes=TOOL_MAX_DOCUMENT_BYTES), "GET", address.url)
     except httpx2.HTTPError as error:
         raise ToolSourceError(f"The document cannot be fetched: {type(error).__name__}.") from error
     if response.status_code != 200:

@@ -27,9 +27,10 @@ from agents.admin_base import (
     require,
     signed_in,
 )
-from agents.effective import setting_fields, value_text
+from agents.effective import value_text
 from agents.models import JobStatus
 from agents.roles import visible
+from agents.settings import setting_fields
 from chat.errors import InvalidMessageError
 from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet
 from chat.staff.admin.simulator import PREFIX, OtherSettingsForm

@@ -15,13 +15,12 @@ from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from agents.admin_base import Tone, admin_page, admin_url, badge, require, rounded, signed_in
-from agents.effective import setting_fields
 from agents.errors import ApplicationError
 from agents.jobs import enqueue
 from agents.llm.base import language_model
 from agents.models import OPEN_JOBS, Deployment, Job, JobKind, RuntimeSettings
 from agents.roles import visible
-from agents.settings import ToolMode
+from agents.settings import ToolMode, setting_fields
 from chat.models import AnswerSource, Message, Turn
 from chat.rendering import render_answer
 from chat.staff.explanation import explain_trace

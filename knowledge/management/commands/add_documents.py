@@ -8,7 +8,6 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from agents.models import Agent
 from agents.texts import storable
 from knowledge.errors import PageRefusedError
 from knowledge.indexing.jobs import build_missing_indexes, enqueue_questions, refresh_now
@@ -16,7 +15,7 @@ from knowledge.indexing.path import index_documents, store_files
 from knowledge.indexing.points import IndexReport
 from knowledge.indexing.refresh import add_source
 from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
-from knowledge.models import Category, WebSource, page_address
+from knowledge.models import Category, page_address
 from knowledge.readers.registry import SUPPORTED_SUFFIXES
 
 #: Of a document's name, which is its key.
@@ -44,26 +43,19 @@ class Command(JsonCommand):
             documents, unchanged = store_files(agent, files, category, report)
             if documents:
                 index_documents(agent=agent, documents=documents, report=report, on_progress=on_progress)
-            for source in keep_addresses(agent, addresses, category, report):
-                refresh_now(source, report=report, on_progress=on_progress)
+            for address in addresses:
+                try:
+                    source = add_source(agent=agent, address=address, category=category)
+                except PageRefusedError as error:
+                    report.fail(address, f"{error.public_message} ({error})")
+                else:
+                    refresh_now(source, report=report, on_progress=on_progress)
             build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
             enqueue_questions(agent=agent, document_ids=[each.pk for each in (*documents, *unchanged)])
         told = report.as_json()
         self.tell(options, told, report_lines(told))
         if report.failed and not report.documents and not report.unchanged:
             raise CommandError("No document could be indexed; the reasons are above.")
-
-
-def keep_addresses(
-    agent: Agent, addresses: list[str], category: Category | None, report: IndexReport
-) -> list[WebSource]:
-    sources = []
-    for address in addresses:
-        try:
-            sources.append(add_source(agent=agent, address=address, category=category))
-        except PageRefusedError as error:
-            report.fail(address, f"{error.public_message} ({error})")
-    return sources
 
 
 def list_files(paths: list[Path], report: IndexReport) -> dict[str, Path]:

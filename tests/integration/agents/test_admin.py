@@ -34,7 +34,7 @@ class PagesTest(TestCase):
 
 class AgentFormTest(TestCase):
     def test_every_setting_has_a_field(self) -> None:
-        shown = {name for _title, group in setting_fieldsets() for name in group["fields"]}
+        shown = {name for _title, group in setting_fieldsets(KNOBS) for name in group["fields"]}
         assert shown == set(KNOBS)
 
     def test_an_unmeasured_model_is_said_to_switch_direct_answers_off(self) -> None:
@@ -96,16 +96,16 @@ class DeploymentFormTest(TestCase):
         page = self.client.get(self.address)
         form = page.context["adminform"].form
         assert "config_overlay" not in form.fields
-        assert form["overlay_match_count"].value() == 4
-        assert "Hérité : 9 (agent)" in form.fields["overlay_match_count"].help_text
-        assert "Q/R Atomique" in form.fields["overlay_indexing_method"].help_text
+        assert form["match_count"].value() == 4
+        assert "Hérité : 9 (agent)" in form.fields["match_count"].help_text
+        assert "Q/R Atomique" in form.fields["indexing_method"].help_text
         self.assertContains(page, f"/d/{self.deployment.slug}/")
 
     def test_only_set_keys_are_written(self) -> None:
-        overlay = self.save(overlay_match_count="", overlay_context_exchanges="0", overlay_direct_answers="false")
+        overlay = self.save(match_count="", context_exchanges="0", direct_answers="false")
         assert overlay == {"context_exchanges": 0, "direct_answers": False}
-        assert self.save(overlay_indexing_method="legacy")["indexing_method"] == "legacy"
-        assert "indexing_method" not in self.save(overlay_indexing_method="")
+        assert self.save(indexing_method="legacy")["indexing_method"] == "legacy"
+        assert "indexing_method" not in self.save(indexing_method="")
 
     def test_a_further_agent_can_be_added_and_the_default_one_not_twice(self) -> None:
         other = make_agent()
@@ -123,9 +123,9 @@ class DeploymentFormTest(TestCase):
         assert self.save(name="Autre nom") == strange
 
     def test_an_invalid_value_is_refused_at_its_field(self) -> None:
-        data = form_data(self.client.get(self.address), overlay_match_count="51")
+        data = form_data(self.client.get(self.address), match_count="51")
         response = self.client.post(self.address, data)
-        assert "overlay_match_count" in response.context["adminform"].form.errors
+        assert "match_count" in response.context["adminform"].form.errors
 
     def test_a_deployment_can_be_added_with_settings(self) -> None:
         address = admin_url(Deployment, "add")
@@ -134,7 +134,7 @@ class DeploymentFormTest(TestCase):
             name="Site public",
             slug="public",
             agent=self.deployment.agent_id,
-            overlay_guard_rail_threshold="0.3",
+            guard_rail_threshold="0.3",
         )
         response = self.client.post(address, data)
         assert response.status_code == 302, response.context["errors"]

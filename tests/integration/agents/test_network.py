@@ -1,6 +1,5 @@
 """The guard of every client that fetches what somebody named: against real sockets on loopback."""
 
-import asyncio
 import gzip
 import os
 import socket
@@ -13,7 +12,7 @@ import httpx2
 import pytest
 
 from agents.errors import ApplicationError
-from agents.network import Reach, guarded_async_client, guarded_client, host_of, is_public
+from agents.network import Reach, ask_once, guarded_client, host_of, is_public
 from tests.servers.web_site import Answer, certificate, web_site
 
 
@@ -23,6 +22,10 @@ class RefusedError(ApplicationError):
 
 def reach(**overrides: Any) -> Reach:
     return Reach(**{"max_bytes": 10_000, "error": RefusedError, **overrides})
+
+
+def got(url: str, **limits: Any) -> httpx2.Response:
+    return ask_once(guarded_client(reach(**limits), timeout=2), "GET", url)
 
 
 INTERNAL = [
@@ -49,18 +52,17 @@ def test_address_of_the_open_network_is_public(address: str) -> None:
     ["127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "127.1", "[::ffff:127.0.0.1]", "LOCALHOST."],
 )  # fmt: skip
 def test_internal_host_is_refused_however_it_is_written(host: str) -> None:
-    with guarded_client(reach(), timeout=1) as client, pytest.raises(RefusedError):
-        client.get(f"http://{host}/")
+    with pytest.raises(RefusedError):
+        got(f"http://{host}/")
 
 
 def test_one_internal_address_among_public_ones_refuses_the_host() -> None:
     found = [(0, 0, 0, "", (address, 80)) for address in ("93.184.216.34", "10.0.0.7")]
     with (
         mock.patch.object(socket, "getaddrinfo", return_value=found),
-        guarded_client(reach(), timeout=1) as client,
         pytest.raises(RefusedError, match="internal address"),
     ):
-        client.get("http://both.example/")
+        got("http://both.example/")
 
 
 @pytest.mark.parametrize("url", ["ftp://a.example/", "file:///etc/passwd", "http://u:p@a.example/", "http:///x", "a"])
@@ -70,12 +72,11 @@ def test_what_is_no_plain_web_address_is_refused(url: str) -> None:
 
 
 def test_other_hosts_and_ports_are_refused() -> None:
-    with guarded_client(reach(hosts=["api.example"], ports=(80, 443)), timeout=1) as client:
-        for url in ("http://other.example/", "http://api.example:8080/"):
-            with pytest.raises(RefusedError, match="not among the allowed"):
-                client.get(url)
-    with guarded_client(reach(ports=(80, 443)), timeout=1) as client, pytest.raises(RefusedError, match="port 25 "):
-        client.get("http://api.example:25/")
+    for url in ("http://other.example/", "http://api.example:8080/"):
+        with pytest.raises(RefusedError, match="not among the allowed"):
+            got(url, hosts=["api.example"], ports=(80, 443))
+    with pytest.raises(RefusedError, match="port 25 "):
+        got("http://api.example:25/", ports=(80, 443))
 
 
 def test_connection_goes_to_the_address_that_was_checked_and_to_no_later_one() -> None:
@@ -94,8 +95,7 @@ def test_connection_goes_to_the_address_that_was_checked_and_to_no_later_one() -
             return real(host, *args, **kwargs)
 
         with mock.patch.object(socket, "getaddrinfo", side_effect=lookup):
-            with guarded_client(reach(internal=[name]), timeout=2) as client:
-                assert client.get(f"http://{name}/").text == "ok"
+            assert got(f"http://{name}/", internal=[name]).text == "ok"
         assert asked == ["rebind.example"]
         assert site.asked[0][1]["host"] == name
 
@@ -103,15 +103,13 @@ def test_connection_goes_to_the_address_that_was_checked_and_to_no_later_one() -
 def test_proxy_and_credentials_of_the_environment_are_ignored() -> None:
     with web_site({"/": Answer("ok")}) as site:
         with mock.patch.dict(os.environ, {"HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": ""}):
-            with guarded_client(reach(internal=[site.host]), timeout=2) as client:
-                assert client.get(site.url()).text == "ok"
+            assert got(site.url(), internal=[site.host]).text == "ok"
 
 
 def test_redirect_is_handed_back_not_followed() -> None:
     away = Answer(status=302, headers={"Location": "http://169.254.169.254/"})
     with web_site({"/": away}) as site:
-        with guarded_client(reach(internal=[site.host]), timeout=2) as client:
-            assert client.get(site.url()).is_redirect
+        assert got(site.url(), internal=[site.host]).is_redirect
 
 
 def test_answer_is_bounded_before_and_after_unpacking() -> None:
@@ -134,13 +132,12 @@ def test_answer_is_bounded_before_and_after_unpacking() -> None:
     }
     assert len(bomb) < 10_000
     with web_site({**refused, **read}) as site:
-        with guarded_client(reach(internal=[site.host]), timeout=2) as client:
-            for path in refused:
-                with pytest.raises(RefusedError):
-                    client.get(site.url(path))
-            for path in read:
-                assert client.get(site.url(path)).content == fine
-            assert site.asked[-1][1]["accept-encoding"] == "gzip"
+        for path in refused:
+            with pytest.raises(RefusedError):
+                got(site.url(path), internal=[site.host])
+        for path in read:
+            assert got(site.url(path), internal=[site.host]).content == fine
+        assert site.asked[-1][1]["accept-encoding"] == "gzip"
 
 
 def test_tls_is_verified_with_the_name_although_the_connection_goes_to_an_address() -> None:
@@ -154,13 +151,12 @@ def test_tls_is_verified_with_the_name_although_the_connection_goes_to_an_addres
 
         trusted = ssl.create_default_context(cafile=str(authority))
 
-        async def get(name: str, verify: ssl.SSLContext | bool) -> str:
-            allowed = reach(internal=[f"{name}:{port}"])
-            async with guarded_async_client(allowed, timeout=2, verify=verify) as client:
-                return (await client.get(f"https://{name}:{port}/")).text
+        def get(name: str, verify: ssl.SSLContext | bool) -> str:
+            client = guarded_client(reach(internal=[f"{name}:{port}"]), timeout=2, verify=verify)
+            return ask_once(client, "GET", f"https://{name}:{port}/").text
 
         with mock.patch.object(socket, "getaddrinfo", side_effect=lookup):
-            assert asyncio.run(get("desk.example", trusted)) == "ok"
+            assert get("desk.example", trusted) == "ok"
             for name, verify in (("other.example", trusted), ("desk.example", True)):
                 with pytest.raises(httpx2.ConnectError):
-                    asyncio.run(get(name, verify))
+                    get(name, verify)

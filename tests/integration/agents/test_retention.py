@@ -16,7 +16,7 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents import retention
-from agents.jobs import announce, carry_out, ensure
+from agents.jobs import Heartbeat, carry_out, ensure
 from agents.models import Job, JobKind, JobStatus
 from agents.retention import next_night
 from chat.models import Conversation
@@ -78,7 +78,7 @@ class EndTests(TestCase):
 
     def test_rows_of_gone_workers_go_but_the_one_seen_last(self) -> None:
         for name in ("a", "b"):
-            announce(name)
+            Heartbeat(name).beat()
         workers = Job.objects.filter(kind=JobKind.WORKER)
         workers.update(lease_expires_at=LONG_AGO)
         workers.filter(key="b").update(lease_expires_at=LONG_AGO + timedelta(days=1))

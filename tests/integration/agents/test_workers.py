@@ -8,7 +8,7 @@ from django.conf import settings
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.jobs import Heartbeat, announce, carry_out, ensure, worker_state
+from agents.jobs import Heartbeat, carry_out, ensure, worker_state
 from agents.models import Job, JobKind, JobStatus
 from config.celery import _poll
 from config.health import worker_detail
@@ -54,17 +54,17 @@ class WorkerStateTests(TestCase):
         Heartbeat("celery@one").beat()
         assert (worker_state().state, worker_detail()["status"]) == ("ok", "ok")
         age("celery@one")
-        announce("embedded-1@one")
+        Heartbeat("embedded-1@one").beat()
         assert worker_state().state == "ok"
 
     def test_a_silent_worker_is_missing_and_one_of_two_is_not(self) -> None:
         for name in ("celery@one", "celery@two"):
-            announce(name)
+            Heartbeat(name).beat()
             age(name)
         found = worker_state()
         assert (found.state, worker_detail()["status"]) == ("silent", "silent")
         assert SILENT.total_seconds() <= (found.seconds or 0) < SILENT.total_seconds() + 60
-        announce("celery@two")
+        Heartbeat("celery@two").beat()
         assert [each.key for each in worker_state().alive] == ["celery@two"]
 
 
@@ -76,7 +76,7 @@ class ToldTests(TestCase):
         self.assertNotContains(self.client.get("/admin/"), "à l’arrêt")
         queue_job(SILENT)
         self.assertContains(self.client.get("/admin/"), "à l’arrêt")
-        announce("celery@one")
+        Heartbeat("celery@one").beat()
         self.assertNotContains(self.client.get("/admin/"), "à l’arrêt")
         age("celery@one")
         self.assertContains(self.client.get("/admin/"), "à l’arrêt")
@@ -84,7 +84,7 @@ class ToldTests(TestCase):
         self.assertNotContains(reader.get("/admin/"), "à l’arrêt")
 
     def test_figures_tell_workers_waiting_jobs_and_maintenance(self) -> None:
-        announce("celery@one")
+        Heartbeat("celery@one").beat()
         build = queue_job(timedelta(minutes=5))
         carry_out(ensure(JobKind.RECOVER).pk)
         found = figures(self.client)

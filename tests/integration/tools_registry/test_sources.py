@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.test import TestCase, override_settings
 
 from agents.admin_base import admin_url
-from agents.network import guarded_client
+from agents.network import ask_once, guarded_client
 from tests.admin_pages import superuser_client
 from tests.constants import override
 from tests.factories import make_source
@@ -122,11 +122,9 @@ class AllowListTests(TestCase):
                 ToolSource(slug="s", name="n", kind=kind).full_clean()
 
     def test_tool_stays_within_its_hosts_and_out_of_internal_addresses(self) -> None:
-        with guarded_client(reach_of(["127.0.0.1"]), timeout=1) as client:
-            with self.assertRaisesMessage(ToolSourceError, "internal address"):
-                client.get("http://127.0.0.1/")
-            with self.assertRaisesMessage(ToolSourceError, "not among the allowed"):
-                client.get("http://other.example/")
+        for host, refusal in (("127.0.0.1", "internal address"), ("other.example", "not among the allowed")):
+            with self.assertRaisesMessage(ToolSourceError, refusal):
+                ask_once(guarded_client(reach_of(["127.0.0.1"]), timeout=1), "GET", f"http://{host}/")
 
     def test_secrets_are_named_never_written(self) -> None:
         assert header_problem({"X-Team": "blue", "Authorization": "Bearer ${TOOL_SECRET_A}"}) == ""

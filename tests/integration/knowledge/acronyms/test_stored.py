@@ -163,6 +163,12 @@ class SynonymPagesTests(TestCase):
         same = {**fields, "long": "bal"}
         self.assertContains(self.client.post(page, same), "sont les mêmes")
 
+    def test_correction_that_would_make_two_of_one_pair_is_refused(self) -> None:
+        page = reverse("admin:knowledge_synonym_change", args=[self.row.pk])
+        make_synonym(self.agent, "BAL", "boîte à lettres")
+        self.assertContains(self.client.post(page, {"short": "BAL", "long": "boîte à lettres"}), "existe déjà")
+        self.assertContains(self.client.post(page, {"short": "payant", "long": "gratuit"}), "contraire")
+
     def test_small_words_and_opposites_are_no_synonyms(self) -> None:
         page = reverse("admin:knowledge_synonym_add")
         refused = [

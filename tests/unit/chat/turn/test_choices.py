@@ -11,15 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.turn.clarification import FIRST_PASSAGES, REFUSAL_OFFER, _asking, none_was_meant, options_for, was_offered
-from chat.turn.dispatch import (
-    DISPATCH_MARGINS,
-    UNMEASURED_MARGINS,
-    Margins,
-    choose_agent,
-    description_lines,
-    margins_of,
-    nearness,
-)
+from chat.turn.dispatch import Margins, choose_agent, description_lines, nearness
 from chat.turn.values import Exchange
 from knowledge.search import Passage, SearchResult, Thresholds
 from knowledge.vectors.payloads import PointType
@@ -153,24 +145,21 @@ MARGINS = Margins(index=0.125, description=0.25)
 scores = st.lists(st.floats(-1, 2, width=32), min_size=2, max_size=6)
 
 
-def test_index_that_leads_by_the_margin_decides() -> None:
-    choice = choose_agent([0.5, 0.625], [0.9, 0.1], MARGINS)
-    assert (choice.position, choice.by) == (1, "index")
-
-
-def test_below_the_margin_the_nearest_description_decides() -> None:
-    choice = choose_agent([0.5, 0.6], [0.25, 0.0], MARGINS)
-    assert (choice.position, choice.by) == (0, "description")
-
-
-def test_without_a_clear_sign_the_default_agent_answers() -> None:
-    choice = choose_agent([0.5, 0.6], [0.2, 0.4], MARGINS)
-    assert (choice.position, choice.by) == (0, "default")
-
-
-def test_indexes_that_hold_nothing_are_no_sign() -> None:
-    choice = choose_agent([-0.5, 0.0], [0.0, 0.5], MARGINS)
-    assert (choice.position, choice.by) == (1, "description")
+@pytest.mark.parametrize(
+    ("relevance", "near", "position", "by"),
+    [
+        ([0.5, 0.625], [0.9, 0.1], 1, "index"),
+        ([0.5, 0.6], [0.25, 0.0], 0, "description"),
+        ([0.5, 0.6], [0.2, 0.4], 0, "default"),
+        # Indexes that hold nothing are no sign.
+        ([-0.5, 0.0], [0.0, 0.5], 1, "description"),
+    ],
+)
+def test_the_index_decides_by_its_margin_then_the_description_else_the_default_agent_answers(
+    relevance: list[float], near: list[float], position: int, by: str
+) -> None:
+    choice = choose_agent(relevance, near, MARGINS)
+    assert (choice.position, choice.by) == (position, by)
 
 
 @given(scores)
@@ -189,9 +178,3 @@ def test_agent_is_as_near_as_its_nearest_line() -> None:
 def test_description_is_read_line_by_line_and_a_missing_one_is_the_name() -> None:
     assert description_lines("CNIL", "- Cookies\n\n* Fichiers") == ("Cookies", "Fichiers")
     assert description_lines("CNIL", " \n") == ("CNIL",)
-
-
-def test_staffs_margin_stands_for_the_index_and_an_unknown_model_is_careful() -> None:
-    known = next(iter(DISPATCH_MARGINS))
-    assert margins_of(known) == DISPATCH_MARGINS[known]
-    assert margins_of("unknown") == UNMEASURED_MARGINS

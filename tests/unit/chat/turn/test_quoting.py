@@ -122,6 +122,12 @@ def test_what_only_announces_is_not_the_end(end: str) -> None:
     assert end not in told
 
 
+@pytest.mark.parametrize("last", ["**Cliquez sur Envoyer**", "**Le dossier est complet.**"])
+def test_steps_in_bold_are_quoted_to_the_last(last: str) -> None:
+    steps = f"**Ouvrez la console**\n\n**Choisissez Équipes**\n\n{last}"
+    assert telling_part(steps, "ouvrir la console") == steps
+
+
 @pytest.mark.parametrize(
     ("content", "asked", "marked"),
     [
