@@ -1,13 +1,15 @@
-"""What the tests of every admin share: staff with named rights, and the query count of a list."""
+"""What the tests of every admin share: staff with named rights, actions on rows, the query count of a list."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
 from django.db import connection
+from django.db.models import Model
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from agents.admin_base import admin_url
 from tests.factories import make_user
 
 
@@ -37,14 +39,10 @@ def queries_of(client: Client, address: str) -> int:
     return len(captured)
 
 
-def queries_with_one_and_ten_rows(client: Client, address: str, make_row: Callable[[], Any]) -> tuple[int, int]:
-    """How many queries a list takes with one row, and with ten."""
-    make_row()
-    client.get(address)  # content types and the like are cached by the first request
-    one = queries_of(client, address)
-    for _ in range(9):
-        make_row()
-    return one, queries_of(client, address)
+def run_action(client: Client, action: str, *rows: Model, **fields: Any) -> Any:
+    """The page that an action of the list leads to, taken on these rows of one model."""
+    data = {"action": action, "_selected_action": [row.pk for row in rows], **fields}
+    return client.post(admin_url(type(rows[0]), "changelist"), data, follow=True)
 
 
 def shown_messages(response: Any) -> str:

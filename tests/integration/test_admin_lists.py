@@ -1,22 +1,39 @@
-"""What every list of the admin holds against: searches of any length, and look-ups in columns that hold secrets."""
+"""What every list of the admin holds against: many rows, searches of any length, and look-ups in columns that hold secrets."""
 
 import io
+import itertools
 import logging
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin import ModelAdmin
+from django.contrib.auth.models import Group
 from django.db.models import Field
 from django.test import Client, override_settings
 
 from agents.admin_base import StaffAdmin, admin_url
-from agents.models import RuntimeSettings
-from chat.models import ApiKey, ServiceToken
-from knowledge.models import Category
-from tests.admin_pages import superuser_client
-from tests.factories import make_agent, make_user
+from agents.models import JobKind, RuntimeSettings
+from chat.models import ApiKey, Conversation, Feedback, ServiceToken, Turn
+from faqs.models import QuestionGroup
+from knowledge.models import Category, Chunk, Document, IndexBuild, PairVerdict, WebSource
+from tests.admin_pages import queries_of, superuser_client
+from tests.doors.world import make_site
+from tests.factories import (
+    make_agent,
+    make_calibration,
+    make_conversation,
+    make_deployment,
+    make_entry,
+    make_exchange,
+    make_learned,
+    make_source,
+    make_user,
+)
+from tools_registry.models import ToolOverride
 
 pytestmark = pytest.mark.django_db
 LISTS = list(admin.site._registry.values())
@@ -32,9 +49,94 @@ def telling(each: "ModelAdmin[Any]") -> list[str]:
     return [f.name for f in columns if _TELLING.search(f.name) and f.name not in _HARMLESS]
 
 
+#: Nobody adds (a) or deletes (d) a row by hand, or changes (c) it in its form.
+DERIVED = {
+    "agents.RuntimeSettings": "ad",
+    "knowledge.IndexBuild": "adc",
+    "knowledge.Chunk": "ad",
+    "tools_registry.ToolOverride": "ad",
+    "chat.Conversation": "ac",
+    "chat.Turn": "adc",
+    "chat.ServiceToken": "a",
+}
+
+
 @pytest.fixture
 def client() -> Client:
     return superuser_client()
+
+
+def makers() -> dict[str, Callable[[], object]]:
+    """What adds a row to each list that grows; every row is of the same agent."""
+    deployment, names = make_deployment(), (f"name-{number}" for number in itertools.count())
+    agent, source = deployment.agent, make_source()
+    category, group = Category.objects.create(name="Tarifs"), QuestionGroup(agent=agent, recipe="r", vector=b"")
+
+    def make_chunk() -> None:
+        document = Document.objects.create(agent=agent, name=next(names), category=category, file="a.md")
+        Chunk.objects.create(
+            document=document, category=category, index=0, content="Texte.", content_hash=document.name
+        )
+
+    def make_tool() -> None:
+        name = next(names)
+        ToolOverride.objects.create(source=source, tool_name=name, remote_name=name)
+
+    def make_report() -> None:
+        turn = make_exchange(make_conversation(deployment), "Quand ?", "À 9 h.")
+        Feedback.objects.create(turn=turn, verdict="down")
+
+    def make_group() -> None:
+        group.pk, group.question = None, next(names)
+        group.save()
+
+    return {
+        "auth.User": make_user,
+        "auth.Group": lambda: Group.objects.create(name=next(names)),
+        "agents.Agent": make_agent,
+        "agents.Deployment": make_deployment,
+        "knowledge.Category": lambda: Category.objects.create(name=next(names)),
+        "knowledge.Document": make_chunk,
+        "knowledge.Chunk": make_chunk,
+        "knowledge.IndexBuild": lambda: IndexBuild.objects.create(agent=agent, kind=JobKind.DOCUMENTS),
+        "knowledge.WebSource": lambda: WebSource.objects.create(agent=agent, url=f"http://example.org/{next(names)}"),
+        "knowledge.ThresholdCalibration": make_calibration,
+        "knowledge.PairVerdict": lambda: PairVerdict.objects.create(stored=next(names), asked="b", same_answer=True),
+        "faqs.LearnedResponse": lambda: make_learned(agent, phrasings=["Autre ?"]),
+        "faqs.CachedResponse": lambda: make_entry(deployment, f"Question {next(names)} ?"),
+        "faqs.QuestionGroup": make_group,
+        "tools_registry.ToolOverride": make_tool,
+        "tools_registry.ToolSource": lambda: make_source(slug=next(names)),
+        "chat.Conversation": make_report,
+        "chat.Turn": make_report,
+        "chat.Feedback": make_report,
+    }
+
+
+def test_lists_take_the_same_queries_whatever_their_length(client: Client) -> None:
+    for label, make_row in makers().items():
+        address = admin_url(label, "changelist")
+        make_row()
+        client.get(address)  # content types and the like are cached by the first request
+        one = queries_of(client, address)
+        for _row in range(9):
+            make_row()
+        assert queries_of(client, address) == one, label
+
+
+def test_rows_that_are_derived_are_not_made_by_hand(client: Client) -> None:
+    world = make_site()
+    turn = make_exchange(make_conversation(world.deployment), "Quand ?", "À 9 h.")
+    rows = {**world.rows, Turn: turn, Conversation: turn.conversation}
+    for label, closed in DERIVED.items():
+        row = rows[apps.get_model(label)]
+        pages = {
+            "a": admin_url(label, "add"),
+            "d": admin_url(label, "delete", row.pk),
+            "c": admin_url(label, "change", row.pk),
+        }
+        for letter in closed:
+            assert client.post(pages[letter], {"post": "yes"}).status_code == 403, pages[letter]
 
 
 def test_every_list_is_one_of_ours() -> None:

@@ -24,7 +24,7 @@ from agents.models import Agent, AgentLimit, Job, RuntimeSettings, Specialist
 from agents.retention import RULES
 from faqs.models import CachedResponse, LearnedResponse, QuestionGroup
 from knowledge.models import Chunk, Document
-from tests.admin_pages import client_of, make_staff, superuser_client
+from tests.admin_pages import client_of, make_staff, run_action, superuser_client
 from tests.doors.admin import form_of
 from tests.doors.world import MARK, add_private_rows, make_owned, make_site
 from tests.factories import (
@@ -315,8 +315,7 @@ class RealDoorsTest(TestCase):
             (LearnedResponse, "mark_obsolete", learned, {"status": ["valid", "obsolete"]}),
             (CachedResponse, "validate_entries", entry, {"status": ["to_review", "valid"]}),
         ):
-            form = {"action": action, "_selected_action": str(row.pk)}
-            self.client.post(admin_url(model, "changelist"), form)
+            run_action(self.client, action, row)
             line = self.last(model._meta.model_name or "")
             assert expected.items() <= line.changes.items(), model
             assert line.actor == self.user

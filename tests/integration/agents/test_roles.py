@@ -14,7 +14,7 @@ from agents.roles import OWNED, ROLES, agents_for, install_roles, limit_of, visi
 from chat.models import GoldenSet
 from faqs.models import LearnedResponse, QuestionGroup
 from knowledge.models import Category, Chunk, Document
-from tests.admin_pages import client_of, superuser_client
+from tests.admin_pages import client_of, run_action, superuser_client
 from tests.doors.admin import form_of, in_role
 from tests.doors.world import MARK, add_private_rows, grant, make_owned, make_site
 from tests.factories import (
@@ -139,12 +139,8 @@ class LimitTest(TestCase):
         self.limit(self.mine, user=user)
         client = client_of(user)
         chunk = world.rows[Chunk]
-        for model, action, row in (
-            (Chunk, "disable", chunk),
-            (QuestionGroup, "dismiss_groups", world.rows[QuestionGroup]),
-        ):
-            form = {"action": action, "_selected_action": str(row.pk)}
-            client.post(admin_url(model, "changelist"), form)
+        for action, row in (("disable", chunk), ("dismiss_groups", world.rows[QuestionGroup])):
+            run_action(client, action, row)
             before = {name: getattr(row, name) for name in ("enabled", "status") if hasattr(row, name)}
             row.refresh_from_db()
             assert {name: getattr(row, name) for name in before} == before

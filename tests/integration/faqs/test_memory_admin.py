@@ -11,7 +11,7 @@ from agents.admin_base import admin_url
 from faqs.learning import report_wrong
 from faqs.memory import validate_entries
 from faqs.models import CachedResponse, EntryStatus, IndexState, LearnedResponse, StatusReason
-from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
+from tests.admin_pages import client_of, make_staff, run_action, shown_messages, superuser_client
 from tests.constants import override
 from tests.factories import fresh, make_agent, make_deployment, make_entry, recall
 
@@ -24,27 +24,22 @@ class MemoryAdminTests(TestCase):
         self.deployment = make_deployment(make_agent(memory_threshold=0.7))
         self.client = superuser_client()
 
-    def act(self, action: str, *entries: CachedResponse) -> Any:
-        data: dict[str, Any] = {"action": action, "_selected_action": [e.pk for e in entries]}
-        return self.client.post(LIST, data, follow=True)
-
     def test_validating_serves_an_entry(self) -> None:
         entry = make_entry(self.deployment, status=EntryStatus.TO_REVIEW)
-        response = self.act("validate_entries", entry)
+        response = run_action(self.client, "validate_entries", entry)
         assert "1 réponse validée" in shown_messages(response)
         assert recall(self.deployment, QUESTION).answer is not None
 
     def test_marking_obsolete_stops_an_entry(self) -> None:
         entry = make_entry(self.deployment)
-        self.act("mark_obsolete", entry)
+        run_action(self.client, "mark_obsolete", entry)
         assert (fresh(entry).status, entry.status_reason) == ("obsolete", StatusReason.STAFF)
         assert recall(self.deployment, QUESTION).answer is None
 
     def test_deleting_in_bulk_deletes_and_is_followed(self) -> None:
         entries = [make_entry(self.deployment, f"Question numéro {n} ?") for n in range(3)]
         assert recall(self.deployment, "Question numéro 1 ?").answer is not None
-        data = {"action": "delete_selected", "_selected_action": [entry.pk for entry in entries], "post": "yes"}
-        self.client.post(LIST, data)
+        run_action(self.client, "delete_selected", *entries, post="yes")
         assert not CachedResponse.objects.exists()
         assert recall(self.deployment, "Question numéro 1 ?").answer is None
 
@@ -79,15 +74,11 @@ class PromotionTests(TestCase):
         self.deployment = make_deployment(self.agent)
         self.client = superuser_client()
 
-    def promote(self, *entries: CachedResponse, client: Any = None, **fields: str) -> Any:
-        data = {"action": "promote", "_selected_action": [e.pk for e in entries], **fields}
-        return (client or self.client).post(LIST, data, follow=True)
-
     def promote_now(self, *entries: CachedResponse) -> str:
-        return shown_messages(self.promote(*entries, confirmed="1"))
+        return shown_messages(run_action(self.client, "promote", *entries, confirmed="1"))
 
     def test_action_asks_before_it_promotes(self) -> None:
-        page = self.promote(make_entry(self.deployment)).content.decode()
+        page = run_action(self.client, "promote", make_entry(self.deployment)).content.decode()
         assert QUESTION in page
         assert str(self.agent) in page
         assert 'name="confirmed"' in page
@@ -143,5 +134,5 @@ class PromotionTests(TestCase):
         entry = make_entry(self.deployment)
         client = client_of(make_staff("faqs.view_cachedresponse", "faqs.change_cachedresponse", username="lectrice"))
         assert "Promouvoir en FAQ" not in client.get(LIST).content.decode()
-        self.promote(entry, client=client, confirmed="1")
+        run_action(client, "promote", entry, confirmed="1")
         assert not LearnedResponse.objects.exists()

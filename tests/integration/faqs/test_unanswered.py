@@ -24,11 +24,9 @@ from faqs.unanswered import (
     ranked_groups,
 )
 from knowledge.embeddings.base import Purpose, embedder
-from tests.admin_pages import client_of, make_staff, superuser_client
+from tests.admin_pages import client_of, make_staff, run_action, superuser_client
 from tests.constants import override
 from tests.factories import fresh, make_agent
-
-LIST = admin_url(QuestionGroup, "changelist")
 
 
 def keep(agent: Agent, question: str, **overrides: Any) -> UnansweredQuestion:
@@ -168,11 +166,10 @@ class DraftTests(TestCase):
 class AdminTests(TestCase):
     def test_group_is_deleted_with_its_questions_by_whoever_may(self) -> None:
         one, other = make_group(times=2), make_group()
-        chosen = {"action": "delete_selected", "_selected_action": [other.pk], "post": "yes"}
-        client_of(make_staff("faqs.view_questiongroup")).post(LIST, chosen)
+        run_action(client_of(make_staff("faqs.view_questiongroup")), "delete_selected", other, post="yes")
         assert QuestionGroup.objects.count() == 2
         client = superuser_client()
-        client.post(LIST, chosen)
+        run_action(client, "delete_selected", other, post="yes")
         client.post(admin_url(QuestionGroup, "delete", one.pk), {"post": "yes"})
         assert not UnansweredQuestion.objects.exists()
 
@@ -186,6 +183,5 @@ class AdminTests(TestCase):
 
     def test_groups_are_dismissed_in_bulk(self) -> None:
         group = make_group()
-        data = {"action": "dismiss_groups", "_selected_action": [group.pk]}
-        superuser_client().post(LIST, data)
+        run_action(superuser_client(), "dismiss_groups", group)
         assert fresh(group).status == GroupStatus.DISMISSED

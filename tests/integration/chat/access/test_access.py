@@ -21,7 +21,7 @@ from chat.access.permissions import (
 )
 from chat.errors import ApiKeyError, ConversationNotFoundError, DeploymentNotFoundError, ServiceTokenError
 from chat.models import ApiKey, Conversation, ServiceToken
-from tests.admin_pages import superuser_client
+from tests.admin_pages import run_action, superuser_client
 from tests.factories import fresh, make_conversation, make_deployment, make_user
 
 NOBODY = AnonymousUser()
@@ -102,7 +102,7 @@ class AdminTests(TestCase):
         renamed = {"name": "renamed", "deployments": [self.deployment.pk]}
         self.client.post(f"/admin/chat/apikey/{key.pk}/change/", renamed)
         assert (fresh(key).name, self.opens(secret)) == ("renamed", True)
-        self.client.post("/admin/chat/apikey/", {"action": "revoke", "_selected_action": [key.pk]})
+        run_action(self.client, "revoke", key)
         assert not self.opens(secret)
 
 

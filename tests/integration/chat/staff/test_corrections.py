@@ -18,7 +18,7 @@ from chat.thread.verdicts import dismiss_verdicts, give_feedback, settle_verdict
 from faqs.answers import without_citations
 from faqs.models import EntryStatus, GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion
 from faqs.unanswered import group_questions
-from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
+from tests.admin_pages import client_of, make_staff, run_action, shown_messages, superuser_client
 from tests.factories import fresh, make_conversation, make_entry, make_exchange, make_learned, make_library, make_user
 from tests.integration.faqs.test_unanswered import make_group
 
@@ -254,9 +254,7 @@ class FollowUpTests(TestCase):
         return Feedback.objects.create(turn=turn, verdict=verdict)
 
     def act(self, action: str, *reports: Feedback) -> Any:
-        keys = [report.pk for report in reports or (self.report,)]
-        data = {"action": action, "_selected_action": keys}
-        response = self.client.post(admin_url(Feedback, "changelist"), data, follow=True)
+        response = run_action(self.client, action, *(reports or (self.report,)))
         self.report.refresh_from_db()
         return response
 

@@ -38,7 +38,7 @@ from faqs.precedence import vouch_for_entries
 from faqs.unanswered import approve_draft
 from knowledge.errors import VectorStoreUnavailableError
 from knowledge.models import Synonym
-from tests.admin_pages import superuser_client
+from tests.admin_pages import run_action, superuser_client
 from tests.factories import (
     add_document,
     fresh,
@@ -105,8 +105,7 @@ def promoted(deployment: Deployment) -> None:
     """From the memory of another deployment of the agent, where another audience was told otherwise."""
     other = make_deployment(deployment.agent, slug=f"autre-{uuid.uuid4().hex[:6]}")
     entry = make_entry(other, QUESTION, NEW)
-    data = {"action": "promote", "_selected_action": [entry.pk], "confirmed": "1"}
-    superuser_client().post(admin_url(CachedResponse, "changelist"), data)
+    run_action(superuser_client(), "promote", entry, confirmed="1")
 
 
 def approved(deployment: Deployment) -> None:
@@ -301,9 +300,8 @@ class BothValidatedTests(TestCase):
         self.client = superuser_client()
 
     def act(self, action: str, entry: CachedResponse) -> None:
-        data = {"action": action, "_selected_action": [entry.pk]}
         with self.captureOnCommitCallbacks(execute=True):
-            self.client.post(admin_url(CachedResponse, "changelist"), data)
+            run_action(self.client, action, entry)
 
     def test_entry_validated_before_goes_to_review(self) -> None:
         entry = make_entry(self.deployment, QUESTION, OLD)

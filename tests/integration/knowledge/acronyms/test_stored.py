@@ -11,6 +11,7 @@ from chat.turn.values import TurnRequest, TurnResult
 from knowledge.indexing.path import update_documents
 from knowledge.models import Chunk, Document, SynonymState
 from knowledge.synonyms import forms_of
+from tests.admin_pages import run_action
 from tests.factories import add_document, make_agent, make_deployment, make_entry, make_learned, make_synonym
 
 LONG = "reconnaissance de la qualité de travailleur handicapé"
@@ -140,7 +141,7 @@ class SynonymPagesTests(TestCase):
 
     def test_refusing_takes_effect_at_once(self) -> None:
         assert forms_of([self.agent.pk]).other_reading(SHORT_QUESTION)
-        self.client.post(self.list, {"action": "refuse", "_selected_action": [self.row.pk]})
+        run_action(self.client, "refuse", self.row)
         assert forms_of([self.agent.pk]).other_reading(SHORT_QUESTION) == ""
 
     def test_correction_is_confirmed_and_the_wrong_pair_stays_refused(self) -> None:

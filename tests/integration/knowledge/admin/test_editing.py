@@ -12,7 +12,7 @@ from faqs.origins import keep_passages, origins_of
 from knowledge.indexing.jobs import run_build
 from knowledge.models import Chunk, IndexBuild, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
-from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
+from tests.admin_pages import client_of, make_staff, run_action, shown_messages, superuser_client
 from tests.factories import FAQ_TEXT, add_document, make_agent, make_learned, source_of
 
 LIST = admin_url(Chunk, "changelist")
@@ -112,9 +112,8 @@ class PassageTest(TestCase):
     def test_passages_are_switched_off_and_on_in_bulk(self) -> None:
         alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
         for action, points in (("disable", 0), ("enable", 5)):
-            keys = list(self.document.chunks.values_list("pk", flat=True))
             with self.captureOnCommitCallbacks(execute=True):
-                self.client.post(LIST, {"action": action, "_selected_action": keys}, follow=True)
+                run_action(self.client, action, *self.document.chunks.all())
             for build in IndexBuild.objects.filter(status=JobStatus.QUEUED):
                 run_build(build.pk)
             assert vector_store().count(alias) == points
