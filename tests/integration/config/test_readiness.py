@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.test import Client, SimpleTestCase
+from django.test import Client, SimpleTestCase, override_settings
 
 from chat.telemetry import ModelSeen
-from config.health import OK, Detail, Part, Readiness
+from config.health import OK, Detail, Part, Readiness, readiness
 from tests.constants import override
+
+#: Nobody listens there.
+AWAY = "redis://127.0.0.1:1/0"
 
 
 def fine() -> Detail:
@@ -67,6 +70,18 @@ class ReadinessTests(SimpleTestCase):
         for thread in threads:
             thread.join()
         assert len(looks) == 1
+
+    @override_settings(
+        REDIS_URL=AWAY, CACHES={"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": AWAY}}
+    )
+    def test_redis_that_is_away_is_said_and_takes_nothing_out_of_service(self) -> None:
+        (redis,) = (part for part in readiness()._parts if part.name == "redis")
+        with self.assertLogs("config.health", "WARNING") as logs:
+            found = Readiness([Part("database", fine, is_required=True), redis]).told()
+        assert (found["status"], found["parts"]["redis"]) == ("degraded", {"required": False, "status": "unavailable"})
+        assert "redis is unavailable" in logs.output[0]
+        with override_settings(REDIS_URL=""):
+            assert Readiness([redis]).told()["parts"]["redis"]["status"] == "off"
 
     def test_model_is_told_as_answers_found_it(self) -> None:
         seen = ModelSeen()

@@ -85,22 +85,6 @@ class DoorTests(TestCase):
         assert opened == [201, 201, 429, 201, 429]
         assert Conversation.objects.count() == 3
 
-    async def test_socket_is_told_and_stays_open(self) -> None:
-        await in_database(self.allow, asks_per_minute_user=1)
-        client = AsyncClient()
-        body = {"deployment": self.deployment.slug}
-        created = await client.post("/api/conversations/", body, "application/json")
-        socket = Socket(f"/ws/chat/{created.json()['id']}/", client)
-        await socket.open()
-        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
-        assert (await socket.until_end())[-1]["type"] == "done"
-        await socket.send(type="ask", message=KNOWN, clientMessageId="b")
-        refused = await socket.receive()
-        assert (refused["type"], refused["code"]) == ("error", "rate_limited")
-        assert refused["retryable"]
-        assert refused["retryAfter"] >= 1
-        await socket.close()
-
     async def test_key_is_limited_as_openai_says_it(self) -> None:
         await in_database(self.allow, asks_per_minute_key=1, asks_per_minute_address=1)
         body = {"model": self.deployment.slug, "messages": [{"role": "user", "content": KNOWN}]}

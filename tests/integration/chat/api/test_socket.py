@@ -97,7 +97,8 @@ class ConsumerTests(LibraryCase):
                 await socket.send(type="ask", message=KNOWN, clientMessageId="a")
                 assert (await socket.until_end())[-1]["type"] == "done"
                 await socket.send(type="ask", message=KNOWN, clientMessageId="b")
-                assert (await socket.receive())["code"] == "rate_limited"
+                refused = await socket.receive()
+            assert (refused["code"], refused["retryable"], refused["retryAfter"]) == ("rate_limited", True, 1)
 
     async def test_bad_frame_gets_an_error_and_the_socket_stays_open(self) -> None:
         async with self.asking() as (client, conversation, socket):

@@ -146,17 +146,6 @@ class TextTests(ReaderTest):
                     assert sent.status_code in (200, 302), (path, kind, suffix)
 
 
-class CrossSiteTests(ReaderTest):
-    """Whatever carries a session changes nothing for another site: a visitor's no less than that of somebody signed in."""
-
-    def test_the_pages_own_token_opens_them(self) -> None:
-        client, url = Client(enforce_csrf_checks=True), f"/api/conversations/{self.conversation.pk}/"
-        client.cookies = self.client.cookies
-        client.get("/")
-        assert client.delete(url).status_code == 403
-        assert client.delete(url, headers={"X-CSRFToken": client.cookies["csrftoken"].value}).status_code == 204
-
-
 class ZeroByteTests(ReaderTest):
     """PostgreSQL takes no text with a zero byte: an address that holds one names nothing, and is no failure of ours."""
 
