@@ -10,7 +10,6 @@ import unicodedata
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -37,8 +36,8 @@ from faqs.models import (
     StatusReason,
 )
 from faqs.neighbours import SimilarAnswer, find_similar
-from faqs.origins import accept_origins, bears_on, keep_passages, origins_of, stale_answers, stale_entries
-from faqs.recall import REFUSALS
+from faqs.origins import accept_origins, bears_on, keep_passages, origins_of, stale_answers
+from faqs.recall import REFUSALS, why_not_served
 from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
 
 FAQ_MAX_PHRASINGS = 30
@@ -315,16 +314,9 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> S
 
 def _why_not(entry: CachedResponse) -> str:
     """The reason why the memory does not serve this entry; empty where staff may validate it as it is."""
-    unread = entry.status == EntryStatus.TO_REVIEW and entry.status_reason in _UNREAD
-    if entry.status != EntryStatus.VALID and not unread:
-        if entry.status_reason and entry.status_reason not in _UNREAD:
-            return str(entry.get_status_reason_display())
-        return str(EntryStatus.OBSOLETE.label)
-    if entry.review_on is not None and entry.review_on < timezone.localdate():
-        return str(REFUSALS["review_due"])
-    max_age_days = effective_config(entry.deployment).memory_max_age_days
-    if entry.confirmed_at < timezone.now() - timedelta(days=max_age_days):
-        return str(REFUSALS["expired"])
-    if stale_entries().filter(pk=entry.pk).exists():
-        return str(StatusReason.CHUNK_CHANGED.label)
-    return ""
+    if entry.status == EntryStatus.TO_REVIEW and entry.status_reason in _UNREAD:
+        entry.status = EntryStatus.VALID
+    refusal = why_not_served(entry, max_age_days=effective_config(entry.deployment).memory_max_age_days)
+    if refusal == "not_valid" and entry.status_reason and entry.status_reason not in _UNREAD:
+        return str(entry.get_status_reason_display())
+    return str(EntryStatus.OBSOLETE.label if refusal == "not_valid" else REFUSALS.get(refusal, ""))

@@ -33,8 +33,9 @@ from faqs.memory import (
     writing,
 )
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason, WrongPair
-from faqs.origins import origins_of, stale_entries
+from faqs.origins import origins_of
 from faqs.precedence import is_answered_since
+from faqs.recall import why_not_served
 from faqs.second_key.same_question import ask_the_same
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
@@ -267,7 +268,8 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
             # A key joins phase, project and question without a mark between them: two scopes may have one.
             if (existing.metadata.get("phase"), existing.metadata.get("project")) != (scope.phase, scope.project):
                 return Learned("refused", "other_scope", existing.pk)
-            if _still_answers(existing, lesson.recipe, max_age_days):
+            is_comparable = existing.recipe_key == recipe_key(lesson.recipe)
+            if is_comparable and not why_not_served(existing, max_age_days=max_age_days):
                 return Learned("known", entry_id=existing.pk)
         since = (lesson.asked_at or timezone.now()) - _CLOCK_SLACK
         if is_answered_since(lesson.agent_ids, [lesson.question], since=since):
@@ -343,12 +345,3 @@ def _why_to_review(lesson: Lesson, mode: str) -> str:
     if not _CITATION.search(lesson.answer):
         return StatusReason.UNSOURCED
     return StatusReason.IN_CONTEXT if lesson.had_context else ""
-
-
-def _still_answers(entry: CachedResponse, recipe: Recipe, max_age_days: int) -> bool:
-    """Whether an entry is valid, not too old or overdue, and has vectors of this model and unchanged passages."""
-    if entry.status != EntryStatus.VALID or entry.recipe_key != recipe_key(recipe):
-        return False
-    overdue = entry.review_on is not None and entry.review_on < timezone.localdate()
-    expired = entry.confirmed_at < timezone.now() - timedelta(days=max_age_days)
-    return not overdue and not expired and not stale_entries().filter(pk=entry.pk).exists()

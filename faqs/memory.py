@@ -431,39 +431,20 @@ def memory_mark(deployment: Deployment) -> MemoryMark | None:
     memory = getattr(deployment, "memory", None)
     if memory is None or not memory.version:
         return None
-    return MemoryMark(
-        deployment_id=deployment.pk,
-        uuid=memory.uuid,
-        version=memory.version,
-        purged_version=memory.purged_version,
-        audience=current_audience(deployment),
-    )
+    identity = (deployment.pk, memory.uuid, memory.version, memory.purged_version)
+    return MemoryMark(*identity, current_audience(deployment))
 
 
 def stored_mark(deployment_id: int) -> MemoryMark | None:
     """The mark of a deployment, read anew: one query, two for a group's audience."""
-    marks = DeploymentMemory.objects.filter(deployment=deployment_id, version__gt=0)
-    found = marks.values_list("uuid", "version", "purged_version", "deployment__audience").first()
-    if found is None:
-        return None
-    identity, version, purged_version, audience = found
-    groups: Iterable[int] = ()
-    if audience == Audience.GROUPS:
-        members = Deployment.groups.through._default_manager.filter(deployment_id=deployment_id)
-        groups = members.values_list("group_id", flat=True)
-    return MemoryMark(
-        deployment_id=deployment_id,
-        uuid=identity,
-        version=version,
-        purged_version=purged_version,
-        audience=audience_key(audience, groups),
-    )
+    read = ("audience", "memory__uuid", "memory__version", "memory__purged_version")
+    found = Deployment.objects.select_related("memory").only(*read).filter(pk=deployment_id).first()
+    return None if found is None else memory_mark(found)
 
 
 def current_audience(deployment: Deployment) -> str:
-    if deployment.audience != Audience.GROUPS:
-        return audience_key(deployment.audience)
-    return audience_key(deployment.audience, deployment.groups.values_list("pk", flat=True))
+    is_limited = deployment.audience == Audience.GROUPS
+    return audience_key(deployment.audience, deployment.groups.values_list("pk", flat=True) if is_limited else ())
 
 
 @dataclass(frozen=True, slots=True)

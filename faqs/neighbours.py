@@ -1,25 +1,29 @@
-"""Validated answers of an agent that ask the same as a question: by their text, and among the nearest in meaning.
+"""Validated answers by what they are asked: the same question, by its text and among the nearest in meaning; a courtesy,
+by its words; the first questions that a desk offers.
 
 The second key decides; the similarity only says which to compare. Whoever saves or imports an answer is told which
 exist already (`find_similar`): a duplicate where the answer is the same, a contradiction where it is another, whether
 it is served, waits for its points or is to be reviewed. Waits for the embedder and the vector store.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from agents.models import Agent
-from faqs.memory import normalised_question
+from agents.cache import TtlCache
+from agents.models import Agent, Deployment
+from faqs.memory import agents_of, normalised_question
 from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
 from faqs.second_key.same_question import ask_the_same
 from knowledge.embeddings.base import Purpose, Vectors, embedder
-from knowledge.language.words import same_writing
+from knowledge.language.words import fold, language_of, same_writing, words
+from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.synonyms import read_forms
 from knowledge.vectors.base import Condition, PayloadFilter, Query, Vector, Wanted, vector_store
 
@@ -193,3 +197,54 @@ def similar_text(similar: SimilarAnswer) -> SafeString:
         row.get_status_display(),
         _("même texte") if similar.score is None else rounded(similar.score, 2),
     )
+
+
+def bare(text: str) -> str:
+    """The words of a text, without case, accents, punctuation and signs."""
+    return " ".join(words(fold(text)))
+
+
+def staff_reply(agent_ids: Collection[int], said: str) -> LearnedResponse | None:
+    """The newest valid courtesy of these agents in the same words, case, accents and signs apart. One query, or two."""
+    asked = bare(said)
+    rows = LearnedResponse.objects.valid().filter(agent_id__in=agent_ids, kind=LearnedKind.COURTESY)
+    for row in rows.order_by("-validated_at", "-pk").prefetch_related("phrasings"):
+        if any(bare(text) == asked for _point, text in row.points()):
+            return row
+    return None
+
+
+#: Two lines of a button on a phone.
+MOST_CHARACTERS = 100
+#: So many validated answers are looked at, so many documents, and of each the first passages.
+_ANSWERS, _DOCUMENTS, _PASSAGES = 60, 30, 10
+
+
+def starter_questions(deployment: Deployment, most: int) -> list[str]:
+    """At most `most` questions to start with, the reader's language first; staff's list replaces all others."""
+    language = get_language() or ""
+    lines = [line.strip() for line in deployment.suggestions.splitlines() if line.strip()]
+    if lines:
+        return sorted(lines, key=lambda line: language_of(line) not in ("", language))[:most]
+    key = (deployment.pk, language)
+    return _cached.get(lambda: _of_content(deployment, language), key)[:most]
+
+
+#: A burst of visitors reads them once.
+_cached: TtlCache[list[str]] = TtlCache("CONFIG_CACHE_SECONDS")
+
+
+def _of_content(deployment: Deployment, language: str) -> list[str]:
+    """Validated answers first, then the first question of each document, and the next of each."""
+    agents = agents_of(deployment)
+    answers = LearnedResponse.objects.valid().filter(
+        agent__in=agents, kind=LearnedKind.FAQ, index_state=IndexState.INDEXED
+    )
+    newest = answers.order_by("-validated_at", "-pk").values_list("question", flat=True)[:_ANSWERS]
+    indexed = Document.objects.filter(agent__in=agents, enabled=True, status=DocumentStatus.INDEXED)
+    documents = list(indexed.order_by("-indexed_at", "pk").values_list("pk", flat=True)[:_DOCUMENTS])
+    first = Chunk.objects.served().filter(document__in=documents, index__lt=_PASSAGES).exclude(knowledge_units=[])
+    units = first.order_by("index", "document").values_list("knowledge_units", flat=True)
+    questions = dict.fromkeys([*newest, *(each[0]["question"] for each in units)])
+    found = [each for each in questions if len(each) <= MOST_CHARACTERS]
+    return [each for each in found if language_of(each) in ("", language)] or found

@@ -9,12 +9,13 @@ The second key decides among all answers nearly as similar as the given one: wit
 keeping one too many gives a wrong answer.
 
 A hit on a validated answer is confirmed by its row before anything is served from it (`confirm_learned`), and the text
-served is the row's, never the store's.
+served is the row's, never the store's. Among passages of the same score it comes first (`recall_learned`).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -47,13 +48,13 @@ from faqs.models import (
     StatusReason,
     validity_condition,
 )
-from faqs.neighbours import near_answers, stored_vectors
+from faqs.neighbours import bare, near_answers, stored_vectors
 from faqs.origins import cites_unchanged
 from faqs.second_key.same_question import ask_the_same
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.words import same_writing
-from knowledge.search import ConfirmedAnswers, Passage, faq_passage
+from knowledge.search import ConfirmedAnswers, Passage, SearchResult, faq_passage
 from knowledge.synonyms import forms_of, read_forms
 from knowledge.vectors.base import Vector, batches
 
@@ -119,24 +120,16 @@ def _entries_asking(deployment: Deployment, asked: Sequence[tuple[str, Vector]])
         vectors = model.embed([text for _at, text in others], purpose=Purpose.QUERY)
         places += [(at, text, vector) for (at, text), vector in zip(others, vectors, strict=True)]
     found: list[set[int]] = [set() for _question in asked]
-    for at, text, vector in places:
-        near = _near_entries(deployment, vector, model.recipe)
-        found[at] |= {pk for pk, stored in near if ask_the_same(stored, text, forms)}
-    for position, pk, stored in _waiting_entries(deployment, [vector for _at, _text, vector in places], model.recipe):
+    mark, least = stored_mark(deployment.pk), _least_similarity(deployment, model.recipe)
+    for at, text, vector in places if mark is not None else ():
+        near = nearest_entries(mark, vector, recipe=model.recipe, limit=SUPERSEDED_CANDIDATES, least=least).found
+        found[at] |= {held.pk for held, _score in near if ask_the_same(held.question, text, forms)}
+    waiting = _waiting_entries(deployment, [vector for _at, _text, vector in places], model.recipe, least)
+    for position, pk, stored in waiting:
         at, text, _vector = places[position]
         if ask_the_same(stored, text, forms):
             found[at].add(pk)
     return found
-
-
-def _near_entries(deployment: Deployment, vector: Vector, recipe: Recipe) -> Iterator[tuple[int, str]]:
-    """The valid entries whose similarity to the question reaches the memory's threshold, less a slack."""
-    mark = stored_mark(deployment.pk)
-    if mark is None:
-        return
-    least, limit = _least_similarity(deployment, recipe), SUPERSEDED_CANDIDATES
-    nearest = nearest_entries(mark, vector, recipe=recipe, limit=limit, least=least)
-    yield from ((held.pk, held.question) for held, _score in nearest.found)
 
 
 def _least_similarity(deployment: Deployment, recipe: Recipe) -> float:
@@ -147,10 +140,11 @@ def _least_similarity(deployment: Deployment, recipe: Recipe) -> float:
     return min(known, default=SUPERSEDED_SIMILARITY) - SUPERSEDED_SLACK
 
 
-def _waiting_entries(deployment: Deployment, asked: Sequence[Vector], recipe: Recipe) -> Iterator[tuple[int, int, str]]:
+def _waiting_entries(
+    deployment: Deployment, asked: Sequence[Vector], recipe: Recipe, least: float
+) -> Iterator[tuple[int, int, str]]:
     """Entries that wait for staff, which no array holds, near each vector: (its position, key, question)."""
     vectors = np.stack(asked)
-    least = _least_similarity(deployment, recipe)
     waiting = CachedResponse.objects.filter(
         deployment=deployment, status=EntryStatus.TO_REVIEW, recipe_key=recipe_key(recipe)
     ).exclude(status_reason=StatusReason.SUPERSEDED)
@@ -400,3 +394,29 @@ def _asking(question: str, unsettled: Sequence[LearnedResponse], forms: Forms) -
                 row = _Row(point, text, answer.pk, answer.kind, answer.answer, answer.validated_at)
                 as_found = faq_passage(agent_id=answer.agent_id, point_id=point, question=text, answer=answer.answer)
                 yield row.complete(as_found)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedRecall:
+    """`result`: the hits to answer or quote from. `courtesy`: the greeting or thanks with the question's words."""
+
+    result: SearchResult
+    learned: int
+    courtesy: Passage | None = None
+
+
+def recall_learned(found: SearchResult, question: str) -> LearnedRecall:
+    """Put validated answers before documents of the same score, and take courtesies out of the passages."""
+    hits = tuple(_learned_first(hit for hit in found.hits if not hit.is_courtesy))
+    asked = bare(question)
+    return LearnedRecall(
+        result=SearchResult(hits=hits),
+        learned=len({hit.learned_id for hit in hits if hit.is_faq}),
+        # Small talk has nothing to compare but its words: the same words are the second key.
+        courtesy=next((hit for hit in found.hits if hit.is_courtesy and bare(hit.question) == asked), None),
+    )
+
+
+def _learned_first(hits: Iterator[Passage]) -> Iterator[Passage]:
+    for _score, equal in groupby(hits, key=lambda hit: hit.score):
+        yield from sorted(equal, key=lambda hit: not hit.is_faq)

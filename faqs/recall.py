@@ -1,37 +1,29 @@
-"""Serves answers that exist already: the memory guard, validated answers among what a search found, courtesies.
+"""The memory guard: serves answers that the memory holds. A similarity alone lets nothing out.
 
-In the memory a similarity alone lets nothing out. The entries at or above the threshold (inclusive) are taken best
-first, the most recent of equals before the others, those that agree by a synonym alone last; each must agree by the
-second key, and is then claimed on its row: one conditional update that counts the use and holds only while the entry is
-the version that was compared and its passages are what they were. Refusals come back with their reasons. Synchronous,
-for the database bridge.
-
-Of a validated answer the row's text is served, never the store's (`faqs.precedence`). Courtesies are found by their
-words, and first questions to ask are offered where their answer is valid.
+The entries at or above the threshold (inclusive) are taken best first, the most recent of equals before the others,
+those that agree by a synonym alone last; each must agree by the second key, and is then claimed on its row: one
+conditional update that counts the use and holds only while the entry is the version that was compared and its passages
+are what they were. Refusals come back with their reasons. Synchronous, for the database bridge.
 """
 
 import json
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db import connection
 from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.functional import Promise
-from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from agents.cache import TtlCache
 from agents.database import single_write
 from agents.effective import EffectiveConfig
-from agents.models import Deployment
 from faqs.memory import (
     PHASE,
     Held,
-    agents_of,
     delete_entries,
     expired_entries,
     may_answer,
@@ -47,16 +39,13 @@ from faqs.memory import memory_mark as memory_mark
 from faqs.memory import memory_threshold as memory_threshold
 from faqs.memory import normalised_question as normalised_question
 from faqs.memory import stored_mark as stored_mark
-from faqs.models import CachedResponse, EntryStatus, IndexState, LearnedKind, LearnedResponse, StatusReason
+from faqs.models import CachedResponse, EntryStatus, StatusReason
 from faqs.origins import STALE, stale_entries
 from faqs.precedence import is_answered_since
 from faqs.second_key.comparison import Disagreement, explain_differences
 from faqs.second_key.same_question import Decision, ask_the_same, would_serve
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
-from knowledge.language.words import fold, language_of, words
-from knowledge.models import Chunk, Document, DocumentStatus
-from knowledge.search import Passage, SearchResult
 from knowledge.vectors.base import Vector
 
 #: How many of the nearest entries the second key looks at for one question.
@@ -81,6 +70,18 @@ REFUSALS: dict[str, str | Promise] = {
     "reported": gettext_lazy("signalée comme fausse pour cette question"),
     "superseded": gettext_lazy("une réponse validée à la même question est plus récente"),
 }
+
+
+def why_not_served(entry: CachedResponse, *, max_age_days: int) -> str:
+    """A key of `REFUSALS`, or an empty string where the entry could be served to its own question."""
+    if entry.status != EntryStatus.VALID:
+        return "not_valid"
+    if entry.review_on is not None and entry.review_on < timezone.localdate():
+        return "review_due"
+    if entry.confirmed_at.timestamp() < _oldest(max_age_days):
+        return "expired"
+    return "chunk_changed" if stale_entries().filter(pk=entry.pk).exists() else ""
+
 
 #: The version says that the row is the one that was compared: its question, its status, its age, its reports.
 _CONDITIONS = f"id = %s AND version = %s AND status = 'valid' AND NOT {STALE}"
@@ -337,85 +338,3 @@ def _refused(held: Held, score: float, reason: str, decision: Decision | None = 
         explanation=decision.explanation if decision else str(REFUSALS[reason]),
         disagreements=decision.disagreements if decision else (),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedRecall:
-    """`result`: the hits to answer or quote from. `courtesy`: the greeting or thanks with the question's words."""
-
-    result: SearchResult
-    learned: int
-    courtesy: Passage | None = None
-
-
-def recall_learned(found: SearchResult, question: str) -> LearnedRecall:
-    """Put validated answers before documents of the same score, and take courtesies out of the passages."""
-    hits = tuple(_learned_first(hit for hit in found.hits if not hit.is_courtesy))
-    asked = _bare(question)
-    return LearnedRecall(
-        result=SearchResult(hits=hits),
-        learned=len({hit.learned_id for hit in hits if hit.is_faq}),
-        # Small talk has nothing to compare but its words: the same words are the second key.
-        courtesy=next((hit for hit in found.hits if hit.is_courtesy and _bare(hit.question) == asked), None),
-    )
-
-
-def _learned_first(hits: Iterator[Passage]) -> Iterator[Passage]:
-    for _score, equal in groupby(hits, key=lambda hit: hit.score):
-        yield from sorted(equal, key=lambda hit: not hit.is_faq)
-
-
-def _bare(text: str) -> str:
-    """The words of a text, without case, accents, punctuation and signs."""
-    return " ".join(words(fold(text)))
-
-
-class StaffReply(NamedTuple):
-    learned_id: int
-    text: str
-
-
-def staff_reply(agent_ids: Collection[int], said: str) -> StaffReply | None:
-    """The newest valid courtesy of these agents in the same words, case, accents and signs apart. One query, or two."""
-    asked = _bare(said)
-    rows = LearnedResponse.objects.valid().filter(agent_id__in=agent_ids, kind=LearnedKind.COURTESY)
-    for row in rows.order_by("-validated_at", "-pk").prefetch_related("phrasings"):
-        if any(_bare(text) == asked for _point, text in row.points()):
-            return StaffReply(row.pk, row.answer)
-    return None
-
-
-#: Two lines of a button on a phone.
-MOST_CHARACTERS = 100
-#: So many validated answers are looked at, so many documents, and of each the first passages.
-_ANSWERS, _DOCUMENTS, _PASSAGES = 60, 30, 10
-
-
-def starter_questions(deployment: Deployment, most: int) -> list[str]:
-    """At most `most` questions to start with, the reader's language first; staff's list replaces all others."""
-    language = get_language() or ""
-    lines = [line.strip() for line in deployment.suggestions.splitlines() if line.strip()]
-    if lines:
-        return sorted(lines, key=lambda line: language_of(line) not in ("", language))[:most]
-    key = (deployment.pk, language)
-    return _cached.get(lambda: _of_content(deployment, language), key)[:most]
-
-
-#: A burst of visitors reads them once.
-_cached: TtlCache[list[str]] = TtlCache("CONFIG_CACHE_SECONDS")
-
-
-def _of_content(deployment: Deployment, language: str) -> list[str]:
-    """Validated answers first, then the first question of each document, and the next of each."""
-    agents = agents_of(deployment)
-    answers = LearnedResponse.objects.valid().filter(
-        agent__in=agents, kind=LearnedKind.FAQ, index_state=IndexState.INDEXED
-    )
-    newest = answers.order_by("-validated_at", "-pk").values_list("question", flat=True)[:_ANSWERS]
-    indexed = Document.objects.filter(agent__in=agents, enabled=True, status=DocumentStatus.INDEXED)
-    documents = list(indexed.order_by("-indexed_at", "pk").values_list("pk", flat=True)[:_DOCUMENTS])
-    first = Chunk.objects.served().filter(document__in=documents, index__lt=_PASSAGES).exclude(knowledge_units=[])
-    units = first.order_by("index", "document").values_list("knowledge_units", flat=True)
-    questions = dict.fromkeys([*newest, *(each[0]["question"] for each in units)])
-    found = [each for each in questions if len(each) <= MOST_CHARACTERS]
-    return [each for each in found if language_of(each) in ("", language)] or found

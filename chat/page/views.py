@@ -58,7 +58,7 @@ from chat.errors import (
 from chat.models import FEEDBACK_MAX_CHARACTERS, FeedbackReason, SharedThread
 from chat.protocol import MAX_MESSAGE_CHARACTERS
 from chat.rendering import ANSWER_HEADING, escape_citations, render_answer, tied
-from faqs.recall import starter_questions
+from faqs.neighbours import starter_questions
 from knowledge.errors import PagePictureError
 from knowledge.page_viewer import CitedPages, cited_pages, page_picture
 

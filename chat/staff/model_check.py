@@ -25,7 +25,7 @@ from chat.protocol import Delta, Event
 from chat.turn.generation import generate
 from chat.turn.prompt import build_prompt
 from chat.turn.values import Question, StandaloneQuestion, TurnContext, TurnInProgress, TurnRequest
-from faqs.recall import LearnedRecall
+from faqs.precedence import LearnedRecall
 from faqs.second_key.verifier import ModelVerifier
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.questions import UnitsRequest

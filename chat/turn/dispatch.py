@@ -16,7 +16,8 @@ from agents.database import in_database, in_thread
 from agents.effective import EffectiveConfig
 from chat.turn.prompt import tool_ground
 from chat.turn.values import Question, StandaloneQuestion, TurnInProgress
-from faqs.recall import recall_learned, scope_of
+from faqs.precedence import recall_learned
+from faqs.recall import scope_of
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.errors import CollectionMissingError
 from knowledge.search import SearchResult, compare_late, confirm_passages, detect_category, search_index

@@ -42,7 +42,7 @@ from chat.turn.tool_loop import REFUSED, ToolLoop, choose_tools
 from chat.turn.values import Exchange, Toolbox, TurnInProgress
 from faqs.learning import is_refusal
 from faqs.models import UnansweredReason
-from faqs.recall import starter_questions
+from faqs.neighbours import starter_questions
 from faqs.unanswered import Unanswered
 from knowledge.language.numbers import values_in
 from knowledge.language.words import (

@@ -30,7 +30,7 @@ from chat.models import AnswerSource
 from chat.thread.messages import check_isolation
 from chat.turn.clarification import none_was_meant, was_offered
 from chat.turn.values import DIRECT_MODEL, Answer, Exchange, StandaloneQuestion, Trace, TurnInProgress
-from faqs.recall import staff_reply
+from faqs.neighbours import staff_reply
 from faqs.second_key.reading import read_pair
 from knowledge.language.spelling import Vocabulary
 from knowledge.language.typed import Courtesy, Kind, TypedQuestion, courtesy_in, read_typed
@@ -56,17 +56,15 @@ async def answer_courtesy(turn: TurnInProgress) -> bool:
     found = courtesy_in(turn.request.question) if config.courtesies else None
     if found is None:
         return False
-    agents = [each.agent_id for each in config.of_each_agent]
-    own = await in_database(staff_reply, agents, turn.request.question)
+    own = await in_database(staff_reply, [each.agent_id for each in config.of_each_agent], turn.request.question)
     answer = turn.answer
     answer.source, answer.model = AnswerSource.DIRECT_QA, DIRECT_MODEL
     if found.kind == "unclear":
         answer.source, answer.model = AnswerSource.CLARIFICATION, ""
     turn.trace.step("courtesy", "staff" if own else found.kind)
-    if own is not None:
-        answer.learned_id = own.learned_id
+    answer.learned_id = own.pk if own is not None else None
     await turn.show([])
-    await turn.say(own.text if own is not None else _reply(found, config))
+    await turn.say(own.answer if own is not None else _reply(found, config))
     return True
 
 

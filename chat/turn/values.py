@@ -16,7 +16,8 @@ from chat.models import Conversation, Message, TurnStatus
 from chat.protocol import Delta, Event, Restart, Source, Sources
 from chat.thread.turns import ClaimedTurn
 from faqs.learning import Lesson
-from faqs.recall import LearnedRecall, MemoryMark, Scope
+from faqs.precedence import LearnedRecall
+from faqs.recall import MemoryMark, Scope
 from faqs.unanswered import Unanswered
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe, Vectors

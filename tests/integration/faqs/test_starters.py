@@ -6,7 +6,7 @@ from django.test import TestCase
 from django.utils import timezone, translation
 
 from faqs.models import LearnedKind
-from faqs.recall import starter_questions
+from faqs.neighbours import starter_questions
 from knowledge.models import Document
 from tests.factories import add_document, make_agent, make_deployment, make_learned
 

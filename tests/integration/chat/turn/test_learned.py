@@ -11,7 +11,7 @@ from chat.turn.prompt import direct_text
 from chat.turn.values import DIRECT_MODEL
 from faqs.answers import set_status
 from faqs.models import LearnedKind, LearnedStatus
-from faqs.recall import recall_learned
+from faqs.precedence import recall_learned
 from knowledge.search import SearchResult
 from knowledge.vectors.payloads import Passage, PointType
 from tests.factories import make_agent, make_deployment, make_learned, make_library, make_passage
