@@ -1,11 +1,10 @@
 """A visitor of a served site, over real sockets: for tests with real web processes."""
 
-import http.cookiejar
 import json
-import urllib.request
 import uuid
 from typing import Any
 
+import httpx2
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
@@ -15,41 +14,23 @@ class Visitor:
     """One conversation, reached through whichever address is named."""
 
     def __init__(self, url: str, deployment: str) -> None:
-        self._cookies = http.cookiejar.CookieJar()
-        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self._cookies))
+        self._http = httpx2.Client(timeout=90, trust_env=False)
         self.conversation_id = str(self.call(f"{url}/api/conversations/", {"deployment": deployment})["id"])
 
     def call(self, url: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
-        request = urllib.request.Request(  # noqa: S310  # loopback
-            url, headers={"Content-Type": "application/json", "X-CSRFToken": self._csrf()}
-        )
-        if data is not None:
-            request.data = json.dumps(data).encode()
-        with self._opener.open(request, timeout=90) as response:
-            found: dict[str, Any] = json.loads(response.read())
-            return found
+        token = {"X-CSRFToken": self._http.cookies.get("csrftoken", "")}
+        found: dict[str, Any]
+        found = self._http.request("POST" if data else "GET", url, json=data, headers=token).raise_for_status().json()
+        return found
 
     def thread(self, url: str) -> dict[str, Any]:
         return self.call(f"{url}/api/conversations/{self.conversation_id}/messages/")
 
     def socket(self, url: str, *, max_queue: int | None = None) -> "Page":
-        cookie = "; ".join(f"{c.name}={c.value}" for c in self._cookies)
+        cookie = "; ".join(f"{c.name}={c.value}" for c in self._http.cookies.jar)
         address = f"ws{url.removeprefix('http')}/ws/chat/{self.conversation_id}/"
-        headers = {"Cookie": cookie}
-        return Page(
-            connect(
-                address,
-                additional_headers=headers,
-                origin=Origin(url),
-                max_size=None,
-                max_queue=max_queue,
-                open_timeout=90,
-                legacy=True,
-            )
-        )
-
-    def _csrf(self) -> str:
-        return next((c.value or "" for c in self._cookies if c.name == "csrftoken"), "")
+        patience: dict[str, Any] = {"max_size": None, "max_queue": max_queue, "open_timeout": 90, "legacy": True}
+        return Page(connect(address, additional_headers={"Cookie": cookie}, origin=Origin(url), **patience))
 
 
 class Page:

@@ -13,18 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import psycopg
 
+from tests.servers.commands import PROJECT, python
 from tests.servers.model_server import ModelServer
 from tests.servers.of_the_run import copied_postgres, migrated_postgres, migrated_sqlite, once, run_folder
 from tests.servers.ports import free_port
 from tests.servers.postgres import postgres_url
 from tests.servers.redis_server import PROGRAM, RedisServer
 
-PROJECT = Path(__file__).resolve().parents[2]
 AGENT = "resilience"
 #: The agent's only document has no question in it: every answer is the model's.
 DOCUMENT = """# Bibliothèque
@@ -72,7 +71,7 @@ class WebProcess:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://127.0.0.1:{self.port}{self._environment.get('BASE_PATH', '')}"
 
     @property
     def pid(self) -> int:
@@ -174,9 +173,7 @@ class Site:
             self._stack = self._stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._stack.close()
 
     def _fill(self, folder: Path, environment: dict[str, str]) -> None:
@@ -244,17 +241,7 @@ class Site:
         return self._run("manage.py", *words, **environment)
 
     def _run(self, *words: str, **environment: str) -> str:
-        done = subprocess.run(  # noqa: S603  # our own commands
-            [sys.executable, *words],
-            cwd=PROJECT,
-            env={**self.environment, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(words)}: {done.stderr[-3000:]}")
-        return done.stdout
+        return python(*words, environment={**self.environment, **environment}).stdout
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         """Rows of the site's database, read past the product."""

@@ -2,17 +2,15 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.servers.commands import python
 from tests.servers.of_the_run import migrated_sqlite
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
-ROOT = Path(__file__).parents[2]
 #: Asks in a process of its own, on a database of its own: as it should be, and damaged. Prints the statuses.
 SCRIPT = """
 import json, os
@@ -53,10 +51,7 @@ def test_broken_database_is_an_error_and_no_crash(tmp_path: Path) -> None:
         "DJANGO_SETTINGS_MODULE": "tests.settings",
         "LOG_LEVEL": "CRITICAL",
     }
-    ran = subprocess.run(  # noqa: S603  # our own script
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False, cwd=ROOT, env=environment
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    ran = python("-c", SCRIPT, environment=environment)
     whole, damaged = json.loads(ran.stdout.splitlines()[-1])
     assert whole == [200, 200, 200, 200]
     assert damaged[0] == 200

@@ -2,13 +2,12 @@
 killed with all it holds and comes back: what was uploaded meanwhile is kept, said, and indexed afterwards by itself.
 """
 
-import json
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from benchmarks.resilience.site import own_redis
@@ -34,9 +33,8 @@ def machines(tmp_path: Path, broker: RedisServer) -> Iterator[Machines]:
 
 
 def readiness(url: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{url}/readyz", timeout=30) as response:  # noqa: S310  # loopback
-        told: dict[str, Any] = json.loads(response.read())
-        return told
+    told: dict[str, Any] = httpx2.get(f"{url}/readyz", timeout=30, trust_env=False).json()
+    return told
 
 
 def test_what_one_uploads_another_indexes_and_a_third_answers_also_once_the_broker_was_away(

@@ -6,12 +6,11 @@ The experiments are in `tests/crash_lab.py`, a process of its own. By default a 
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.servers.commands import python
 
 pytestmark = pytest.mark.contracts
 
@@ -21,14 +20,7 @@ SAMPLE = ["2:7", "3:29", "4:37", "5:41"]
 
 
 def experiments(name: str, *arguments: str) -> list[dict[str, Any]]:
-    ran = subprocess.run(  # noqa: S603  # our own script
-        [sys.executable, "-m", "tests.crash_lab", name, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    assert ran.returncode == 0, ran.stderr
+    ran = python("-m", "tests.crash_lab", name, *arguments)
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 

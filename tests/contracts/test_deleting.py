@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from benchmarks.resilience.site import AGENT, Site, last_user_message, numbered
@@ -49,7 +49,7 @@ class Reader:
     """Somebody with several requests at once."""
 
     def __init__(self, url: str) -> None:
-        self._http = httpx.Client(base_url=url, timeout=90, trust_env=False)
+        self._http = httpx2.Client(base_url=url, timeout=90, trust_env=False)
         # Its cookies come with the page.
         self._http.get("/").raise_for_status()
         self.statuses: Counter[tuple[str, int]] = Counter()

@@ -4,20 +4,18 @@ with space.
 
 import json
 import sqlite3
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx2
 import pytest
 
 from benchmarks.resilience.site import WebProcess
 from tests.contracts.test_several_machines import AGENT, PASSWORD, PREPARE, USER, answer, upload
 from tests.releases import keep
+from tests.servers.commands import python
 from tests.servers.of_the_run import migrated_sqlite
 from tests.servers.small_disk import SmallDisk, small_disk
 from tests.waiting import wait_until
@@ -55,12 +53,8 @@ class Full(NamedTuple):
         return status, attempts, error
 
     def ready(self) -> tuple[int, dict[str, str]]:
-        try:
-            with urllib.request.urlopen(f"{self.web.url}/readyz", timeout=30) as response:  # noqa: S310
-                status, said = response.status, response.read()
-        except urllib.error.HTTPError as error:
-            status, said = error.code, error.read()
-        return status, {name: part["status"] for name, part in json.loads(said)["parts"].items()}
+        found = httpx2.get(f"{self.web.url}/readyz", timeout=30, trust_env=False)
+        return found.status_code, {name: part["status"] for name, part in found.json()["parts"].items()}
 
 
 @pytest.fixture
@@ -79,8 +73,7 @@ def site(tmp_path: Path) -> Iterator[Full]:
             "LOG_LEVEL": "WARNING",
         }
         migrated_sqlite(database)
-        words = [sys.executable, "-c", PREPARE, AGENT, USER, PASSWORD]
-        subprocess.run(words, cwd=keep.PROJECT, env=environment, check=True)  # noqa: S603  # ours
+        python("-c", PREPARE, AGENT, USER, PASSWORD, environment=environment)
         web = WebProcess(environment, tmp_path / "web.log", with_worker=True)
         stack.callback(lambda: web.stop(seconds=60))
         web.start()

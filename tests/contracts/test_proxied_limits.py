@@ -2,10 +2,10 @@
 `TRUSTED_PROXIES` alone.
 """
 
-import http.client
 import json
 from collections.abc import Iterator
 
+import httpx2
 import pytest
 from websockets.sync.client import connect
 from websockets.typing import Origin
@@ -45,12 +45,13 @@ def admitted(trusted: int) -> list[bool]:
 
 
 @pytest.fixture(scope="module")
-def port(site: Site, trusted: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+def http(site: Site, trusted: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     log = tmp_path_factory.mktemp("proxied") / "web.log"
     process = WebProcess({**site.environment, "TRUSTED_PROXIES": str(trusted)}, log)
     try:
         process.start()
-        yield process.port
+        with httpx2.Client(base_url=process.url, timeout=90, trust_env=False) as client:
+            yield client
     finally:
         process.kill()
 
@@ -60,34 +61,23 @@ def forwarded(caller: str, number: int) -> dict[str, str]:
     return {"X-Forwarded-For": f"198.51.100.{number}, {caller}"}
 
 
-def call(port: int, path: str, body: str = "", **headers: str) -> http.client.HTTPResponse:
-    """A request with a connection of its own, which ends with its response."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=90)
-    connection.request("POST" if body else "GET", path, body or None, headers)
-    return connection.getresponse()
-
-
-def cookies_of(response: http.client.HTTPResponse) -> str:
-    return "; ".join(line.partition(";")[0] for line in response.headers.get_all("Set-Cookie", []))
-
-
-def test_questions_are_counted_by_one_address_at_every_door(port: int, admitted: list[bool]) -> None:
-    with call(
-        port, "/api/conversations/", json.dumps({"deployment": AGENT}), **{"Content-Type": "application/json"}
-    ) as opened:
-        conversation, cookie = json.loads(opened.read())["id"], cookies_of(opened)
+def test_questions_are_counted_by_one_address_at_every_door(http: httpx2.Client, admitted: list[bool]) -> None:
+    conversation = http.post("/api/conversations/", json={"deployment": AGENT}).json()["id"]
+    cookie = "; ".join(f"{name}={value}" for name, value in http.cookies.items())
+    http.cookies.clear()
+    site = str(http.base_url).rstrip("/")
 
     def over_http(caller: str, number: int) -> bool:
-        body = json.dumps({"message": "Où est la salle de travail ?", "deployment": AGENT})
-        with call(port, "/api/rag/chat", body, **forwarded(caller, number)) as response:
-            response.read()
-            assert response.status in (200, 429)
-            return bool(response.status == 200)
+        asked = {"message": "Où est la salle de travail ?", "deployment": AGENT}
+        status = http.post("/api/rag/chat", json=asked, headers=forwarded(caller, number)).status_code
+        http.cookies.clear()
+        assert status in (200, 429)
+        return status == 200
 
     def over_a_socket(caller: str, number: int) -> bool:
         with connect(
-            f"ws://127.0.0.1:{port}/ws/chat/{conversation}/",
-            origin=Origin(f"http://127.0.0.1:{port}"),
+            f"{site.replace('http', 'ws')}/ws/chat/{conversation}/",
+            origin=Origin(site),
             additional_headers={"Cookie": cookie, **forwarded(caller, number)},
             open_timeout=90,
         ) as socket:

@@ -6,12 +6,10 @@ each (about half an hour).
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.servers.commands import python
 from tests.servers.postgres import postgres_url
 from tests.servers.redis_server import PROGRAM
 
@@ -31,14 +29,6 @@ def test_each_question_is_answered_exactly_once_whatever_fails(site: str) -> Non
             if url is None or PROGRAM is None:
                 pytest.skip("PostgreSQL or redis-server is not on this machine")
     size = ["--sends", "1000"] if FULL else SAMPLE
-    ran = subprocess.run(  # noqa: S603  # our own script
-        [sys.executable, "-m", "benchmarks.resilience.run", *size, *SITES[site]],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    found = json.loads(ran.stdout)
+    found = json.loads(python("-m", "benchmarks.resilience.run", *size, *SITES[site]).stdout)
     assert found["servers killed"] >= 1
     assert {name: count for name, count in found["verdict"].items() if count} == {}

@@ -1,15 +1,13 @@
 """`serve` with several web processes on one port: whoever of them dies, the port answers, and nobody is left behind."""
 
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+import httpx2
 import psutil
 import pytest
 
-from benchmarks.resilience.site import AGENT, PROJECT, Site, WebProcess
+from benchmarks.resilience.site import AGENT, Site, WebProcess
 from tests.servers.model_server import ModelServer
 from tests.waiting import wait_until
 from tests.web_client import Visitor
@@ -48,8 +46,7 @@ def _serves(process: psutil.Process) -> bool:
 
 
 def answers(server: WebProcess) -> bool:
-    with urllib.request.urlopen(f"{server.url}/healthz", timeout=PATIENCE_SECONDS) as response:  # noqa: S310
-        return bool(response.status == 200)
+    return httpx2.get(f"{server.url}/healthz", timeout=PATIENCE_SECONDS, trust_env=False).status_code == 200
 
 
 def wait_for_both(server: WebProcess) -> None:
@@ -66,25 +63,19 @@ def test_killed_process_is_replaced_and_no_connection_is_refused(server: WebProc
 
 
 def test_figures_of_both_are_added_up(server: WebProcess) -> None:
-    request = urllib.request.Request(  # noqa: S310  # loopback
-        f"{server.url}/metrics", headers={"Authorization": "Bearer secret"}
-    )
+    secret = {"Authorization": "Bearer secret"}
     visitor = Visitor(server.url, AGENT)
     with ExitStack() as opened:
         for _ in range(8):
             opened.enter_context(visitor.socket(server.url).connection)
         for _ in range(8):
-            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:  # noqa: S310
-                assert b"repondant_sockets 8.0" in response.read()
+            told = httpx2.get(f"{server.url}/metrics", headers=secret, timeout=PATIENCE_SECONDS, trust_env=False)
+            assert "repondant_sockets 8.0" in told.text
 
 
 def test_port_of_another_server_is_not_shared(server: WebProcess, site: Site) -> None:
-    command = [sys.executable, "manage.py", "serve", "--no-worker", "--port", str(server.port)]
-    refused = subprocess.run(  # noqa: S603  # our own command
-        command, cwd=PROJECT, env=site.environment, capture_output=True, text=True, check=False
-    )
-    assert refused.returncode == 1
-    assert f"Port {server.port}" in refused.stderr
+    with pytest.raises(RuntimeError, match=f"Port {server.port}"):
+        site.manage("serve", "--no-worker", "--port", str(server.port))
 
 
 def test_sigterm_ends_them_in_order(server: WebProcess) -> None:

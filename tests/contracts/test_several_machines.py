@@ -6,22 +6,21 @@ is away: `test_broker_cut.py`.
 """
 
 import json
-import re
 import subprocess
 import sys
-import urllib.parse
-import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
-from http.cookiejar import CookieJar
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import psycopg
 import pytest
 
 from benchmarks.resilience.site import WebProcess, own_database, own_redis
 from tests.releases import keep
+from tests.servers.commands import PROJECT, python
 from tests.servers.of_the_run import migrated_postgres
 from tests.waiting import wait_until
 
@@ -50,7 +49,7 @@ class Machines:
         self._database = stack.enter_context(own_database(migrated_postgres))
         self._redis = stack.enter_context(own_redis()).url
         self._broker = broker or f"{self._redis.removesuffix('/0')}/1"
-        self.run("A", "-c", PREPARE, AGENT, USER, PASSWORD)
+        python("-c", PREPARE, AGENT, USER, PASSWORD, environment=self.environment("A"))
 
     def environment(self, name: str, *, shared: bool = True) -> dict[str, str]:
         storage = str(self._folder / "shared") if shared else ""
@@ -61,17 +60,6 @@ class Machines:
             "DOCUMENT_STORAGE": storage,
             "LOG_LEVEL": "WARNING",
         }
-
-    def run(self, name: str, *words: str) -> None:
-        done = subprocess.run(  # noqa: S603  # our own commands
-            [sys.executable, *words],
-            cwd=keep.PROJECT,
-            env=self.environment(name),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
 
     def web(self, name: str) -> WebProcess:
         process = WebProcess(self.environment(name), self._folder / f"{name}.log")
@@ -84,7 +72,7 @@ class Machines:
         log = self._stack.enter_context((self._folder / f"{name}.log").open("ab"))
         process = subprocess.Popen(  # noqa: S603  # our own commands
             [sys.executable, *words.split(), "--hostname", f"{name}-{uuid.uuid4().hex[:8]}@here"],
-            cwd=keep.PROJECT,
+            cwd=PROJECT,
             env=self.environment(name, shared=shared),
             stdout=log,
             stderr=log,
@@ -114,39 +102,21 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
 
 def upload(url: str, name: str, text: str) -> str:
     """As staff do in the browser: sign in, then the form of the admin; the page that they see then."""
-    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+    with httpx2.Client(base_url=url, timeout=60, follow_redirects=True, trust_env=False) as browser:
 
-    def token(path: str) -> str:
-        page = browser.open(f"{url}{path}", timeout=60).read().decode()
-        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-        assert found, page[:500]
-        return found[1]
+        def send(form: str, fields: dict[str, str], **files: Any) -> str:
+            browser.get(form).raise_for_status()
+            fields["csrfmiddlewaretoken"] = browser.cookies["csrftoken"]
+            return browser.post(form, data=fields, files=files).raise_for_status().text
 
-    fields = {"username": USER, "password": PASSWORD, "next": "/admin/"}
-    fields["csrfmiddlewaretoken"] = token("/admin/login/")
-    browser.open(f"{url}/admin/login/", urllib.parse.urlencode(fields).encode(), timeout=60)
-    form = "/admin/knowledge/document/add/"
-    parts = {"csrfmiddlewaretoken": token(form), "agent": "1", "category": ""}
-    boundary = uuid.uuid4().hex
-    body = "".join(
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'
-        for key, value in parts.items()
-    )
-    body += f'--{boundary}\r\nContent-Disposition: form-data; name="uploads"; filename="{name}"\r\n'
-    body += f"Content-Type: text/markdown\r\n\r\n{text}\r\n--{boundary}--\r\n"
-    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-    request = urllib.request.Request(f"{url}{form}", body.encode(), headers)  # noqa: S310  # loopback
-    shown: str = browser.open(request, timeout=60).read().decode()
-    return shown
+        send("/admin/login/", {"username": USER, "password": PASSWORD, "next": "/admin/"})
+        file = (name, text.encode(), "text/markdown")
+        return send("/admin/knowledge/document/add/", {"agent": "1", "category": ""}, uploads=file)
 
 
 def answer(url: str, question: str) -> str:
-    body = json.dumps({"message": question, "deployment": AGENT}).encode()
-    request = urllib.request.Request(  # noqa: S310  # loopback
-        f"{url}/api/rag/chat", body, {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=90) as response:  # noqa: S310
-        events = response.read().decode()
+    asked = {"message": question, "deployment": AGENT}
+    events = httpx2.post(f"{url}/api/rag/chat", json=asked, timeout=90, trust_env=False).raise_for_status().text
     return str(json.loads(events.rsplit("data: ", 1)[1]).get("content", events))
 
 

@@ -1,13 +1,12 @@
 """A web process that is told to stop lets the answers end that it has begun, and closes the sockets of its pages."""
 
-import json
 import signal
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import httpx2
 import pytest
 
 from benchmarks.resilience.site import AGENT, Site, WebProcess, numbered
@@ -53,7 +52,8 @@ def told(request: pytest.FixtureRequest, site: Site, tmp_path_factory: pytest.Te
         page.ask(QUESTION.format(number="page"))
         page.until("delta")
         pool = stack.enter_context(ThreadPoolExecutor(4))
-        opened = [urllib.request.urlopen(asking(process, number), timeout=90) for number in range(4)]  # noqa: S310
+        http = stack.enter_context(httpx2.Client(base_url=process.url, timeout=90, trust_env=False))
+        opened = [stack.enter_context(http.stream("POST", "/api/rag/chat", json=asked(n))) for n in range(4)]
         reading = [pool.submit(response.read) for response in opened]
         process.send_signal(signal.SIGTERM)
         streams = ["done" if b"event: done" in told.result() else "cut" for told in reading]
@@ -61,11 +61,8 @@ def told(request: pytest.FixtureRequest, site: Site, tmp_path_factory: pytest.Te
         yield Told(streams, code, status, str(visitor.thread(site.processes[0].url)))
 
 
-def asking(process: WebProcess, number: int) -> urllib.request.Request:
-    body = json.dumps({"message": QUESTION.format(number=number), "deployment": AGENT}).encode()
-    return urllib.request.Request(  # noqa: S310  # loopback
-        f"{process.url}/api/rag/chat", body, {"Content-Type": "application/json"}
-    )
+def asked(number: int) -> dict[str, str]:
+    return {"message": QUESTION.format(number=number), "deployment": AGENT}
 
 
 def test_streams_that_had_begun_end_with_their_answer(told: Told) -> None:

@@ -1,12 +1,10 @@
 """A really served site whose database is locked, full or gone: every door says so by one name, and goes on afterwards."""
 
-import http.client
 import json
 import resource
 import sqlite3
 import threading
 import time
-import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psycopg
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -27,7 +26,7 @@ pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
 CODE = "storage_unavailable"
 QUESTION = "Où se réservent les salles de travail ?"
-ORIGIN, JSON = "https://www.example.org", "application/json"
+ORIGIN = "https://www.example.org"
 #: Far above what a refusal takes here, far below the patience of anybody.
 PATIENCE_SECONDS = 60.0
 CONSTANTS = {
@@ -67,19 +66,13 @@ class Doors:
     def trouble(self) -> AbstractContextManager[None]:
         return self.trouble_is(self.site, self.process)
 
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        said = body if body is None or isinstance(body, str) else json.dumps(body)
-        connection = http.client.HTTPConnection("127.0.0.1", self.process.port, timeout=90)
-        try:
-            connection.request(method, path, said, {name.replace("_", "-"): value for name, value in headers.items()})
-            response = connection.getresponse()
-            return (response.status, {k.lower(): v for k, v in response.headers.items()}, response.read())
-        finally:
-            connection.close()
+    def call(self, method: str, path: str, body: Any = None, **options: Any) -> httpx2.Response:
+        """On a connection of its own."""
+        return httpx2.request(method, f"{self.process.url}{path}", json=body, timeout=90, trust_env=False, **options)
 
     def ready(self) -> dict[str, Any]:
-        status, _headers, said = self.call("GET", "/readyz")
-        return {"http": status, **json.loads(said)}
+        found = self.call("GET", "/readyz")
+        return {"http": found.status_code, **found.json()}
 
 
 @contextmanager
@@ -145,7 +138,7 @@ def doors(request: pytest.FixtureRequest, site: tuple[Site, list[str]]) -> Doors
     if (request.param is gone) == made.environment["DATABASE_URL"].startswith("sqlite"):
         pytest.skip("another database's trouble")
     found = Doors(made, made.processes[0], api_key, visitor, request.param)
-    wait_until(lambda: found.call("POST", "/api/conversations/", {"deployment": AGENT}, Content_Type=JSON)[0] != 503)
+    wait_until(lambda: found.call("POST", "/api/conversations/", {"deployment": AGENT}).status_code != 503)
     return found
 
 
@@ -156,7 +149,7 @@ def requests_of(doors: Doors) -> list[tuple[str, str, Any, dict[str, str]]]:
     bearer, visiting = f"Bearer {doors.api_key}", f"Visitor {doors.visitor}"
     thread = {"model": AGENT, "messages": [{"role": "user", "content": QUESTION}]}
     return [
-        ("POST", "/api/conversations/", {"deployment": AGENT}, {"Content_Type": JSON}),
+        ("POST", "/api/conversations/", {"deployment": AGENT}, {}),
         ("POST", "/api/rag/chat", asked, {}),
         ("POST", "/widget/ask", asked, {"Authorization": visiting, **origin}),
         ("POST", "/v1/chat/completions", thread, {"Authorization": bearer}),
@@ -170,11 +163,11 @@ def test_every_door_says_it_by_its_name(doors: Doors) -> None:
     with doors.trouble():
         for method, path, body, headers in sent:
             start = time.monotonic()
-            status, found, said = doors.call(method, path, body, **headers)
+            answer = doors.call(method, path, body, headers=headers)
             assert time.monotonic() - start < PATIENCE_SECONDS
-            assert status == 503, (path, said)
-            assert int(found["retry-after"]) >= 1
-            told = json.loads(said)
+            assert answer.status_code == 503, (path, answer.text)
+            assert int(answer.headers["retry-after"]) >= 1
+            told = answer.json()
             assert told.get("error", told)["code"] == CODE
             assert ("error" in told) == path.startswith("/v1/")
     log = doors.site.logs()[logged:]
@@ -189,7 +182,7 @@ def test_whoever_asks_with_others_waits_no_longer_than_alone(doors: Doors) -> No
 
     def send(method: str, path: str, body: Any, headers: dict[str, str]) -> None:
         start = time.monotonic()
-        assert doors.call(method, path, body, **headers)[0] == 503
+        assert doors.call(method, path, body, headers=headers).status_code == 503
         waits.append(time.monotonic() - start)
 
     sent = [request for _time in range(5) for request in requests_of(doors)]
@@ -205,24 +198,19 @@ def test_whoever_asks_with_others_waits_no_longer_than_alone(doors: Doors) -> No
 
 
 def test_pages_for_people_can_be_read(doors: Doors) -> None:
-    _status, headers, said = doors.call("GET", "/admin/login/")
-    cookie = headers["set-cookie"].split(";")[0]
-    form = urllib.parse.urlencode(
-        {"username": "martine", "password": "only-for-tests", "csrfmiddlewaretoken": cookie.partition("=")[2]}
-    )
-    html = {"Accept": "text/html", "Accept_Language": "fr"}
+    cookies = doors.call("GET", "/admin/login/").cookies
+    form = {"username": "martine", "password": "only-for-tests", "csrfmiddlewaretoken": cookies["csrftoken"]}
+    html = {"Accept": "text/html", "Accept-Language": "fr"}
     with doors.trouble():
-        page = doors.call("GET", "/", **html)
-        sign_in = doors.call(
-            "POST", "/admin/login/", form, **html, Cookie=cookie, Content_Type="application/x-www-form-urlencoded"
-        )
-    for status, headers, said in (page, sign_in):
-        assert status == 503
-        assert headers["content-type"].startswith("text/html")
-        assert "La base de données est occupée" in said.decode()
-    assert b"http-equiv" in page[2]
+        page = doors.call("GET", "/", headers=html)
+        sign_in = doors.call("POST", "/admin/login/", data=form, headers=html, cookies=cookies)
+    for answer in (page, sign_in):
+        assert answer.status_code == 503
+        assert answer.headers["content-type"].startswith("text/html")
+        assert "La base de données est occupée" in answer.text
+    assert "http-equiv" in page.text
     # What was typed is not sent again unasked.
-    assert b"http-equiv" not in sign_in[2]
+    assert "http-equiv" not in sign_in.text
 
 
 def answered_in_the_end(visitor: Visitor, doors: Doors, client_message_id: str) -> None:
@@ -261,7 +249,7 @@ def test_readiness_tells_and_liveness_stays(doors: Doors) -> None:
     with doors.trouble():
         wait_until(lambda: doors.ready()["http"] == 503)
         told = doors.ready()
-        assert doors.call("GET", "/healthz")[0] == 200
+        assert doors.call("GET", "/healthz").status_code == 200
     assert told["status"] == "unavailable"
     assert told["parts"]["database"]["status"] == "unavailable"
     wait_until(lambda: doors.ready()["http"] == 200)

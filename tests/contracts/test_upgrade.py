@@ -4,8 +4,6 @@ import gzip
 import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +16,7 @@ from benchmarks.resilience.site import own_database
 from config.version import VERSION
 from tests.releases import keep
 from tests.releases.kept_site import AGENT, QUESTIONS
+from tests.servers.commands import PROJECT, python
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
@@ -31,21 +30,10 @@ class Kept:
         self.environment = keep.site_environment(folder, database)
         shutil.copytree(keep.HERE / release / "documents", folder / "data" / "documents")
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(  # noqa: S603  # our own commands
-            [sys.executable, *words],
-            cwd=keep.PROJECT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return done
-
     def told(self, *commands: str) -> dict[str, Any]:
         """What the site says and shows after these commands of `manage.py`, in one process."""
-        found: dict[str, Any] = json.loads(self.run("-m", "tests.releases.questioning", *commands).stdout)
+        ran = python("-m", "tests.releases.questioning", *commands, environment=self.environment)
+        found: dict[str, Any] = json.loads(ran.stdout)
         return found
 
 
@@ -70,7 +58,7 @@ def database(request: pytest.FixtureRequest, release: str, tmp_path: Path) -> It
 @pytest.mark.parametrize("release", RELEASES)
 def test_upgraded_site_answers_as_before(release: str, database: str, tmp_path: Path) -> None:
     site = Kept(release, tmp_path, database)
-    migrated = site.run("manage.py", "migrate", "--verbosity", "0")
+    migrated = python("manage.py", "migrate", "--verbosity", "0", environment=site.environment)
     # Its rows are of every table, those of retired features included: what goes is said.
     if release == "0.2.0":
         assert "rows of tools_registry.LabelledQuestion are dropped" in migrated.stderr
@@ -93,7 +81,7 @@ def check(told: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_migrations_of_a_release_are_frozen(release: str) -> None:
-    now = dict(keep.migration_hashes(keep.PROJECT))
+    now = dict(keep.migration_hashes(PROJECT))
     kept = (keep.HERE / release / keep.HASHES).read_text().splitlines()
     frozen = {path: digest for digest, path in (line.split("  ") for line in kept)}
     assert frozen

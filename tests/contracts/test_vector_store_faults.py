@@ -3,13 +3,12 @@
 The store is a stand-in that speaks Qdrant's calls (`tests.servers.qdrant_server`); the line to it is cut and mended.
 """
 
-import http.client
-import json
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
+import httpx2
 import pytest
 
 from benchmarks.resilience.site import AGENT, Site, numbered
@@ -41,12 +40,8 @@ class Desk(NamedTuple):
         return str(last.get("status") or last.get("code"))
 
     def ready(self) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.site.processes[0].port, timeout=60)
-        connection.request("GET", "/readyz")
-        response = connection.getresponse()
-        part = json.loads(response.read())["parts"]["vector_store"]
-        connection.close()
-        return response.status, part["status"]
+        found = httpx2.get(f"{self.site.processes[0].url}/readyz", timeout=60, trust_env=False)
+        return found.status_code, found.json()["parts"]["vector_store"]["status"]
 
 
 @pytest.fixture(scope="module")

@@ -5,29 +5,23 @@ own. The site runs the production settings and two tools of the tests, in a proc
 """
 
 import json
-import os
 import shutil
 import sqlite3
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from benchmarks.resilience.site import WebProcess
+from tests.releases.keep import site_environment
+from tests.servers.commands import python
 from tests.servers.model_server import ModelServer
 from tests.servers.of_the_run import migrated_sqlite
 from tests.servers.ports import free_port
 
-ROOT = Path(__file__).parents[2]
-START_SECONDS = 240
 #: Journeys go through a folder of the host; other served sites of the tests have a host to themselves.
 BASE_PATH = "/bureau"
 STAFF = "martine"
@@ -100,7 +94,7 @@ class LiveSite:
 
     def manage(self, *arguments: str) -> str:
         """What a command prints, run beside the served site."""
-        return _run(self.environment, str(ROOT / "manage.py"), *arguments)
+        return python("manage.py", *arguments, environment=self.environment).stdout
 
     def shell(self, code: str) -> str:
         """What some lines print, run beside the served site; each call takes seconds to start."""
@@ -112,75 +106,30 @@ class LiveSite:
             return rows.execute(statement).fetchall()
 
 
-def _run(environment: dict[str, str], *arguments: str) -> str:
-    command = [sys.executable, *arguments]
-    done = subprocess.run(  # noqa: S603  # our own commands
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False
-    )
-    assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr[-3000:]}"
-    return done.stdout
-
-
-def _wait_until_served(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{url}/healthz", timeout=2):  # noqa: S310  # loopback
-                return
-        except OSError:
-            time.sleep(0.2)
-    pytest.fail(f"the site did not start: {log.read_text()[-3000:]}")
-
-
 @pytest.fixture(scope="session")
 def live_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
     folder = tmp_path_factory.mktemp("site")
     document = folder / "guide.md"
     document.write_text(DOCUMENT, encoding="utf-8")
     mcp_port = free_port()
-    with ModelServer() as model:
+    with ModelServer() as model, ExitStack() as stack:
         environment = {
-            **os.environ,
-            "DJANGO_ALLOW_ASYNC_UNSAFE": "",
+            **site_environment(folder, f"sqlite:///{folder / 'site.db'}"),
             "DJANGO_SETTINGS_MODULE": "tests.e2e.site_settings",
             "BASE_PATH": BASE_PATH,
-            "DATA_DIR": str(folder / "data"),
-            "DATABASE_URL": f"sqlite:///{folder / 'site.db'}",
             "OPENAI_BASE_URL": model.base_url,
             "OPENAI_API_KEY": "only-for-tests",
-            "EMBEDDER": "local",
-            "EMBEDDING_MODEL": "",
-            "REDIS_URL": "",
-            "QDRANT_URL": "",
-            "CELERY_BROKER_URL": "filesystem://",
             "TOOL_INTERNAL_HOSTS": f"127.0.0.1:{mcp_port}",
             "DJANGO_SUPERUSER_USERNAME": STAFF,
             "DJANGO_SUPERUSER_PASSWORD": STAFF_PASSWORD,
             "DJANGO_SUPERUSER_EMAIL": "staff@example.org",
         }
         migrated_sqlite(folder / "site.db")
-        _run(environment, "-c", PREPARE, str(document), json.dumps(ANSWERS))
-        site = LiveSite(f"http://127.0.0.1:{free_port()}{BASE_PATH}", model, environment, mcp_port)
-        yield from _served(site, folder / "serve.log")
-
-
-def _served(site: LiveSite, log: Path) -> Iterator[LiveSite]:
-    port = str(urlsplit(site.url).port)
-    command = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", port]
-    with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603  # our own command
-            command, cwd=ROOT, env=site.environment, stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            _wait_until_served(site.url, process, log)
-            yield site
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(5)
+        python("-c", PREPARE, document, json.dumps(ANSWERS), environment=environment)
+        process = WebProcess(environment, folder / "serve.log", with_worker=True)
+        stack.callback(process.stop)
+        process.start()
+        yield LiveSite(process.url, model, environment, mcp_port)
 
 
 @pytest.fixture(scope="session")

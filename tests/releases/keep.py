@@ -13,7 +13,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,9 +21,9 @@ from pathlib import Path
 from benchmarks.resilience.site import own_database
 from config.version import VERSION
 from tests.releases.kept_site import SECRET_KEY
+from tests.servers.commands import PROJECT, python
 
 HERE = Path(__file__).resolve().parent
-PROJECT = HERE.parents[1]
 SQLITE, POSTGRESQL, HASHES = "sqlite.sql.gz", "postgresql.sql.gz", "migrations.sha256"
 #: Names the release in the history, for whoever wants its code.
 COMMIT = "commit"
@@ -67,13 +66,8 @@ def main() -> None:
 
 def fill(project: Path, folder: Path, database: str) -> None:
     """A site of that project's own code in an empty database."""
-    subprocess.run(  # noqa: S603  # our own commands
-        [sys.executable, "-c", _FILL, str(HERE / "kept_site.py"), str(folder)],
-        cwd=project,
-        env=site_environment(folder, database),
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    environment = site_environment(folder, database)
+    python("-c", _FILL, HERE / "kept_site.py", folder, environment=environment, project=project)
 
 
 def site_environment(folder: Path, database: str) -> dict[str, str]:

@@ -11,8 +11,6 @@ import fcntl
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -21,8 +19,9 @@ from pathlib import Path
 
 import psycopg
 
+from tests.servers.commands import python
+
 _FOLDER = "REPONDANT_TEST_RUN"
-_PROJECT = Path(__file__).parents[2]
 _MIGRATE = """
 import django
 django.setup()
@@ -121,6 +120,4 @@ def _locked(name: str) -> Iterator[Path]:
 def _migrate(database: str) -> None:
     from tests.releases import keep
 
-    subprocess.run(  # noqa: S603  # our own commands
-        [sys.executable, "-c", _MIGRATE], cwd=_PROJECT, env=keep.site_environment(run_folder(), database), check=True
-    )
+    python("-c", _MIGRATE, environment=keep.site_environment(run_folder(), database))

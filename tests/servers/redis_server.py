@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import time
-from types import TracebackType
 from typing import Self
 
 import redis
@@ -61,7 +60,5 @@ class RedisServer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.kill()

@@ -6,10 +6,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
-PROJECT = Path(__file__).parents[2]
+from tests.servers.commands import PROJECT, python
 
 
 class WorkerProcess:
@@ -33,16 +32,7 @@ class WorkerProcess:
 
     def manage(self, *args: str) -> str:
         """A command of the project on the worker's database; its standard output."""
-        ran = subprocess.run(  # noqa: S603  # our own script
-            [sys.executable, "manage.py", *args],
-            cwd=PROJECT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
+        return python("manage.py", *args, environment=self.environment).stdout
 
     def start(self) -> None:
         with self._log.open("ab") as log:
@@ -72,7 +62,5 @@ class WorkerProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.kill()

@@ -2,14 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.releases.keep import PROJECT
+from tests.servers.commands import python
 
 READ = """
 import json, sys
@@ -21,9 +19,7 @@ print(json.dumps({name: getattr(settings, name) for name in names}))
 
 def settings_with(folder: Path, **variables: str) -> Any:
     environment = {**os.environ, "DATA_DIR": str(folder), "SECRET_KEY": "x", **variables}
-    words = [sys.executable, "-c", READ]
-    done = subprocess.run(words, cwd=PROJECT, env=environment, capture_output=True, check=True)  # noqa: S603
-    return json.loads(done.stdout)
+    return json.loads(python("-c", READ, environment=environment).stdout)
 
 
 def test_documents_are_in_the_data_folder_unless_they_are_shared(tmp_path: Path) -> None:

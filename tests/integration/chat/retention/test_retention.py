@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-import sys
 import uuid
 from datetime import timedelta
 from unittest import mock
@@ -18,6 +16,7 @@ from faqs.models import CachedResponse, UnansweredQuestion
 from tests.constants import override
 from tests.factories import fresh, make_entry, make_exchange, make_turn
 from tests.readers import QUESTION, ReaderTest
+from tests.servers.commands import python
 
 
 def test_connection_that_opens_before_any_page_was_asked_for_can_be_searched_too() -> None:
@@ -31,8 +30,7 @@ cursor = ConnectionHandler({"default": sqlite})["default"].cursor()
 assert "chat.api.conversations" not in sys.modules
 print(cursor.execute("SELECT repondant_folded(%s)", ["Été"]).fetchone()[0])
 """
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)  # noqa: S603
-    assert ran.stdout == "ete\n", ran.stderr
+    assert python("-c", script).stdout == "ete\n"
 
 
 class SearchTests(ReaderTest):
