@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 
 import httpx2
@@ -52,8 +52,7 @@ def told(request: pytest.FixtureRequest, site: Site, tmp_path_factory: pytest.Te
         page.ask(QUESTION.format(number="page"))
         page.until("delta")
         pool = stack.enter_context(ThreadPoolExecutor(4))
-        http = stack.enter_context(httpx2.Client(base_url=process.url, timeout=90, trust_env=False))
-        opened = [stack.enter_context(http.stream("POST", "/api/rag/chat", json=asked(n))) for n in range(4)]
+        opened = [stack.enter_context(stream(process, number)) for number in range(4)]
         reading = [pool.submit(response.read) for response in opened]
         process.send_signal(signal.SIGTERM)
         streams = ["done" if b"event: done" in told.result() else "cut" for told in reading]
@@ -61,8 +60,10 @@ def told(request: pytest.FixtureRequest, site: Site, tmp_path_factory: pytest.Te
         yield Told(streams, code, status, str(visitor.thread(site.processes[0].url)))
 
 
-def asked(number: int) -> dict[str, str]:
-    return {"message": QUESTION.format(number=number), "deployment": AGENT}
+def stream(process: WebProcess, number: int) -> AbstractContextManager[httpx2.Response]:
+    """Each by a visitor of its own: without the cookie of the one before."""
+    asked = {"message": QUESTION.format(number=number), "deployment": AGENT}
+    return httpx2.stream("POST", f"{process.url}/api/rag/chat", json=asked, timeout=90, trust_env=False)
 
 
 def test_streams_that_had_begun_end_with_their_answer(told: Told) -> None:
