@@ -121,9 +121,10 @@ def _entries_asking(deployment: Deployment, asked: Sequence[tuple[str, Vector]])
         places += [(at, text, vector) for (at, text), vector in zip(others, vectors, strict=True)]
     found: list[set[int]] = [set() for _question in asked]
     mark, least = stored_mark(deployment.pk), _least_similarity(deployment, model.recipe)
-    for at, text, vector in places if mark is not None else ():
-        near = nearest_entries(mark, vector, recipe=model.recipe, limit=SUPERSEDED_CANDIDATES, least=least).found
-        found[at] |= {held.pk for held, _score in near if ask_the_same(held.question, text, forms)}
+    if mark is not None:
+        for at, text, vector in places:
+            near = nearest_entries(mark, vector, recipe=model.recipe, limit=SUPERSEDED_CANDIDATES, least=least).found
+            found[at] |= {held.pk for held, _score in near if ask_the_same(held.question, text, forms)}
     waiting = _waiting_entries(deployment, [vector for _at, _text, vector in places], model.recipe, least)
     for position, pk, stored in waiting:
         at, text, _vector = places[position]

@@ -18,9 +18,13 @@ class Visitor:
         self.conversation_id = str(self.call(f"{url}/api/conversations/", {"deployment": deployment})["id"])
 
     def call(self, url: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
-        token = {"X-CSRFToken": self._http.cookies.get("csrftoken", "")}
+        token = {"X-CSRFToken": self._http.cookies.get("csrftoken") or ""}
         found: dict[str, Any]
-        found = self._http.request("POST" if data else "GET", url, json=data, headers=token).raise_for_status().json()
+        found = (
+            self._http.request("GET" if data is None else "POST", url, json=data, headers=token)
+            .raise_for_status()
+            .json()
+        )
         return found
 
     def thread(self, url: str) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def test_lists_take_the_same_queries_whatever_their_length(client: Client) -> No
 def test_rows_that_are_derived_are_not_made_by_hand(client: Client) -> None:
     world = make_site()
     turn = make_exchange(make_conversation(world.deployment), "Quand ?", "À 9 h.")
-    rows = {**world.rows, Turn: turn, Conversation: turn.conversation}
+    rows: dict[Any, Any] = {**world.rows, Turn: turn, Conversation: turn.conversation}
     for label, closed in DERIVED.items():
         row = rows[apps.get_model(label)]
         pages = {
