@@ -72,19 +72,21 @@ def passage_text(content: str, units: Sequence[Mapping[str, Any]]) -> str:
 def bears_on(answer: LearnedResponse, key: int, document: int, before: str, now: str | None = None) -> bool:
     """Whether a sentence that this passage gained, or that its document lost with it, is one that the answer stands on.
 
-    Sentences are compared by the words that they share with the question and the answer, the fewer sentences have them
-    the more; one with a number of the answer counts in any case. `now` is what the passage is about to say.
+    Sentences are compared, by the rarer words that they share with question and answer, with the closest one of all
+    passages of the answer; one with a number of the answer counts in any case. `now`: what the passage is to say.
     """
     said_by = Chunk.objects.served().filter(document=document).values_list("pk", "content", "knowledge_units")
     says = {pk: passage_text(content, units) for pk, content, units in said_by}
-    own = says.pop(key, "") if now is None else now
-    texts = (before, own, "\n".join(text for pk, text in says.items() if pk != key))
-    old, new, others = ({" ".join(each.split()) for each in _SENTENCES.split(text)} - {""} for text in texts)
+    found = says.pop(key, "")
+    drawn_from = Chunk.objects.filter(pk__in=answer.origins.values("chunk_id")).exclude(pk=key)
+    rest = ("\n".join(says.values()), "\n".join(drawn_from.values_list("content", flat=True)))
+    texts = (before, found if now is None else now, *rest)
+    old, new, others, beside = ({" ".join(each.split()) for each in _SENTENCES.split(text)} - {""} for text in texts)
     said, figures = content_stems(f"{answer.question} {answer.answer}"), set(re.findall(r"\d+", answer.answer))
-    shared = {each: said & content_stems(each) for each in old | new}
-    having = Counter(stem for each in old for stem in shared[each])
+    shared = {each: said & content_stems(each) for each in old | new | beside}
+    having = Counter(stem for each in old | beside for stem in shared[each])
     weights = {each: sum(1 / (having[stem] or 1) for stem in shared[each]) for each in shared}
-    least = _BEARING_SHARE * max((weights[each] for each in old), default=0.0)
+    least = _BEARING_SHARE * max((weights[each] for each in old | beside), default=0.0)
     return any(weights[each] >= least or figures & set(re.findall(r"\d+", each)) for each in (old ^ new) - others)
 
 

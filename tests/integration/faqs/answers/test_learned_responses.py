@@ -23,6 +23,7 @@ from faqs.answers import (
 )
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from faqs.neighbours import LEARNED_COLLECTION
+from faqs.origins import keep_passages, origins_of
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.jobs import create_rebuild, reconcile_agent, run_build
 from knowledge.indexing.path import update_documents
@@ -493,6 +494,17 @@ class OriginTests(TestCase):
         for wording, expected in ((text.format(14, *said), given), (text.format(14, said[0], "admis"), [])):
             self.change(chunk, wording)
             assert (self.row.status, answers(self.agent)) == (LearnedStatus.TO_REVIEW, expected)
+
+    def test_passage_cited_beside_the_one_that_answers_does_not_take_it_out_of_service(self) -> None:
+        self.chunks[0].content = "L'entrée plein tarif coûte 4,20 €, la réduite 2,80 €."
+        self.chunks[1].content = "La piscine est au 12 rue des Bains."
+        Chunk.objects.bulk_update(self.chunks, ["content"])
+        self.row.question, self.row.answer = "Combien coûte l'entrée de la piscine ?", "4,20 €, ou 2,80 € réduit."
+        save_learned(self.row)
+        keep_passages(self.row, origins_of([source_of(chunk) for chunk in self.chunks]) or ())
+        sync_learned([self.row.pk])
+        self.change(self.chunks[1], "La piscine est au 14 rue des Bains.")
+        assert (self.row.status, answers(self.agent)) == (LearnedStatus.TO_REVIEW, [self.row.answer])
 
     def test_disabled_or_deleted_passage_does_too(self) -> None:
         self.chunks[1].enabled = False
