@@ -17,7 +17,7 @@ from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import DELETION, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters, get_content_type_for_model
-from django.contrib.admin.utils import quote
+from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.views.main import ERROR_FLAG, SEARCH_VAR, ChangeList
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import FieldDoesNotExist, FieldError, PermissionDenied, ValidationError
@@ -25,7 +25,7 @@ from django.db import DataError
 from django.db.models import BigIntegerField, Field, JSONField, Model, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.sql import Query
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import formats, timezone
@@ -149,6 +149,14 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         if not may_reach(request, self.model, change=request.method == "POST"):
             raise PermissionDenied
         return super().changelist_view(request, extra_context)
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """The row's lines of the journal, which can be restored, for whoever may read it."""
+        if not request.user.has_perm("auditlog.view_logentry"):
+            return super().history_view(request, object_id, extra_context)
+        kind = get_content_type_for_model(self.model).pk
+        found = {"content_type__id__exact": kind, "object_pk": unquote(object_id)}
+        return HttpResponseRedirect(admin_url("auditlog.logentry", "changelist", **found))
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """The list and its chosen rows. Raises `IncorrectLookupParameters` for a number or year beyond every column."""

@@ -204,7 +204,7 @@ def _complete(instance: LogEntry, **_kwargs: Any) -> None:
 
 
 #: The columns that hold settings: each of these is a change of its own.
-_SETTINGS = {"agents.runtimesettings": "values", "agents.agent": "settings"}
+_SETTINGS = {"agents.runtimesettings": "values", "agents.agent": "settings", "agents.deployment": "config_overlay"}
 
 
 def _by_setting(before: Any, after: Any) -> dict[str, list[Any]]:
@@ -310,7 +310,7 @@ def restorable(line: LogEntry) -> dict[str, list[Any]]:
         return {}
     known = {*_columns(apps.get_model(label), rule), PHRASINGS}.difference(rule.fixed.split(), rule.masked.split())
     if label in _SETTINGS:
-        known |= SITE_KNOBS.keys()
+        known |= {*SITE_KNOBS, "indexing_method"}
     changes: dict[str, Any] = line.changes or {}
     return {name: change for name, change in changes.items() if name in known and isinstance(change, list)}
 
@@ -339,18 +339,22 @@ def restore(line: LogEntry, *, by: Any) -> None:
         verb(row, {name: _read(row, name, before) for name, (before, _after) in changes.items()}, by)
 
 
+def _is_setting(row: models.Model, name: str) -> bool:
+    return row._meta.label_lower in _SETTINGS and not hasattr(type(row), name)
+
+
 def _is_in_place(row: Any, name: str, value: Any) -> bool:
     """Whether the row still has what a change wrote."""
     if name == PHRASINGS:
         return {phrasing.text for phrasing in row.phrasings.all()} == set(value)
-    if name in SITE_KNOBS:
+    if _is_setting(row, name):
         return bool(getattr(row, _SETTINGS[row._meta.label_lower]).get(name) == value)
     return bool(row.serializable_value(name) == _read(row, name, value))
 
 
 def _read(row: models.Model, name: str, value: Any) -> Any:
     """A logged value in the type of its column."""
-    if name == PHRASINGS or name in SITE_KNOBS:
+    if name == PHRASINGS or _is_setting(row, name):
         return value
     field: Any = row._meta.get_field(name)
     return field.to_python(value)
@@ -358,7 +362,7 @@ def _read(row: models.Model, name: str, value: Any) -> Any:
 
 def save_restored(row: models.Model, values: dict[str, Any], _by: Any) -> None:
     """Set the values, check what they are for, and save the row."""
-    columns = {name: value for name, value in values.items() if name not in SITE_KNOBS}
+    columns = {name: value for name, value in values.items() if not _is_setting(row, name)}
     if len(columns) < len(values):
         column = _SETTINGS[row._meta.label_lower]
         settings = {**getattr(row, column), **{name: values[name] for name in values.keys() - columns.keys()}}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx2
+from django.utils.translation import gettext
 
 from agents.errors import ApplicationError
 
@@ -61,11 +62,11 @@ def check_url(url: str | httpx2.URL, reach: Reach) -> None:
     """Raise the reach's error unless the URL's host and port are allowed; nothing is resolved."""
     host = host_of(url, reach.error)
     if reach.hosts is not None and host not in _lowered(reach.hosts):
-        raise reach.error(f"The host {host} is not among the allowed ones.")
+        raise reach.error(gettext("L’hôte %(host)s n’est pas permis ici.") % {"host": host})
     parsed = httpx2.URL(url)
     port = parsed.port or _DEFAULT_PORTS[parsed.scheme]
     if reach.ports is not None and port not in reach.ports and host not in _lowered(reach.internal):
-        raise reach.error(f"The port {port} is not among the allowed ones.")
+        raise reach.error(gettext("Le port %(port)d n’est pas permis ici.") % {"port": port})
 
 
 def guarded_client(
@@ -117,7 +118,7 @@ def _lookup(url: httpx2.URL, reach: Reach) -> list[str]:
     try:
         found = socket.getaddrinfo(_name(url), url.port or 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise reach.error(f"The host {_name(url)} has no address.") from error
+        raise reach.error(gettext("L’hôte %(host)s est introuvable.") % {"host": _name(url)}) from error
     return [str(entry[4][0]) for entry in found]
 
 
@@ -125,7 +126,8 @@ def _pinned(request: httpx2.Request, addresses: Sequence[str], reach: Reach) -> 
     """The request to the checked address, under the host's own name. One internal address refuses them all."""
     host = host_of(request.url, reach.error)
     if host not in _lowered(reach.internal) and not all(map(is_public, addresses)):
-        raise reach.error(f"The host {host} has an internal address.")
+        said = gettext("L’hôte %(host)s a une adresse interne : l’exploitation doit le permettre.")
+        raise reach.error(said % {"host": host})
     request.extensions = {**request.extensions, "sni_hostname": _name(request.url)}
     request.url = request.url.copy_with(host=addresses[0])
     request.headers["Accept-Encoding"] = "gzip"

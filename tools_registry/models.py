@@ -12,6 +12,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from agents.models import Agent, RuntimeSettings
+from agents.network import host_of
 
 NAME_LENGTH = 64
 
@@ -128,7 +129,9 @@ class ToolSource(models.Model):
         if self.kind == SourceKind.OPENAPI and not (self.url or self.document):
             raise ValidationError({"document": _("Donnez le document ou son adresse.")})
         if self.kind == SourceKind.OPENAPI and not self.allowed_hosts:
-            raise ValidationError({"allowed_hosts": _("Nommez au moins un hôte permis.")})
+            if not self.url:
+                raise ValidationError({"allowed_hosts": _("Nommez au moins un hôte permis.")})
+            self.allowed_hosts = [host_of(self.url)]
         for name in ("allowed_hosts", "tags"):
             value = getattr(self, name)
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):

@@ -111,6 +111,9 @@ class GroupLimit(UserLimit):
     fk_name = "group"
 
 
+_FINE_FIELDS = "first_name last_name is_staff is_superuser user_permissions last_login date_joined".split()
+
+
 @admin.register(User)
 class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,misc]  # not generic at run time
     purpose = _("Les comptes, et ce que chacun peut voir et faire.")
@@ -120,6 +123,18 @@ class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,mi
     permissions_field = "user_permissions"
     inlines = (UserLimit,)
     list_select_related = False
+    fieldsets = (
+        (None, {"fields": ("username", "password", "email", "groups", "is_active")}),
+        (_("Réglages fins"), {"classes": ("collapse",), "fields": _FINE_FIELDS}),
+    )
+    add_fieldsets = ((None, {"fields": ("username", "usable_password", "password1", "password2", "groups")}),)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """A group with rights opens the admin to whoever joins it."""
+        super().save_related(request, form, formsets, change)
+        if "groups" in form.changed_data and form.instance.groups.filter(permissions__isnull=False).exists():
+            form.instance.is_staff = True
+            form.instance.save(update_fields=["is_staff"])
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """A superuser's account, and so its password, is a superuser's to change."""

@@ -21,6 +21,7 @@ from django.views.decorators.http import require_POST
 from agents.admin_base import ReadOnlyAdmin, admin_url, clipped, moment_text, require, require_no_limit
 from agents.errors import ApplicationError
 from agents.history import INDEX_IN_SERVICE, LOGGED, MASK, PHRASINGS, may_restore, restorable, restore
+from agents.models import OVERLAY_KNOBS
 from agents.settings import SITE_KNOBS
 
 ORIGINS = {
@@ -137,8 +138,9 @@ def _column(line: LogEntry, name: str) -> tuple[str, dict[Any, Any]]:
     """What a column is called, and its values where it has choices."""
     if name in _COLUMN_NAMES:
         return str(_COLUMN_NAMES[name]), {}
-    if name in SITE_KNOBS and line.content_type.app_label == "agents":
-        return str(capfirst(str(SITE_KNOBS[name].label))), SITE_KNOBS[name].choices
+    knob = SITE_KNOBS.get(name) or OVERLAY_KNOBS.get(name)
+    if knob is not None and line.content_type.app_label == "agents":
+        return str(capfirst(str(knob.label))), knob.choices
     model = line.content_type.model_class()
     try:
         field: Any = model._meta.get_field(name) if model else None

@@ -6,10 +6,8 @@ indexed, says so in the list with what to do.
 
 from typing import Any, ClassVar
 
-from auditlog.models import LogEntry
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.contenttypes.models import ContentType
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path
@@ -241,8 +239,6 @@ class LearnedResponseAdmin(StaffAdmin):
         row = kwargs.get("obj")
         if isinstance(row, LearnedResponse):
             may_change = self.has_change_permission(request, row)
-            kind = ContentType.objects.get_for_model(row).pk
-            context["history"] = admin_url(LogEntry, "changelist", content_type__id__exact=kind, object_pk=row.pk)
             context["may_approve"] = may_change and row.status == LearnedStatus.TO_REVIEW
         return super().render_change_form(request, context, *args, **kwargs)
 

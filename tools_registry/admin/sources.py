@@ -92,8 +92,7 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
         return url
 
     def clean_allowed_hosts(self) -> list[str]:
-        lines: str = self.cleaned_data["allowed_hosts"]
-        return list(dict.fromkeys(lines.split()))
+        return list(dict.fromkeys(self.cleaned_data["allowed_hosts"].split()))
 
 
 def _readings() -> QuerySet[Job]:
@@ -130,10 +129,9 @@ class ToolSourceAdmin(StaffAdmin):
             allowed=Count("tools", filter=Q(tools__is_present=True, tools__is_active=True)),
         )
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         shown = {"refresh_seconds": REFRESH_SECONDS if _readings().exists() else 0}
-        page: HttpResponse = super().changelist_view(request, {**shown, **(extra_context or {})})
-        return page
+        return super().changelist_view(request, {**shown, **(extra_context or {})})
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.read_now)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.contrib.auth.models import Group, User
 from django.test import TestCase
 
 from agents.admin.deployments import setting_fieldsets
@@ -16,6 +17,15 @@ from tests.factories import fresh, make_agent, make_deployment
 def form_data(response: Any, **changes: Any) -> dict[str, Any]:
     """What the browser would send back: the form as shown, with changes."""
     return {**form_of(response), **changes}
+
+
+class AccountFormTest(TestCase):
+    def test_account_with_a_role_is_made_on_one_page_and_opens_the_admin(self) -> None:
+        client, address = superuser_client(), admin_url(User, "add")
+        secret = dict.fromkeys(("password1", "password2"), "autre-Secret-4711")
+        for group in (Group.objects.get(name="Relecture"), Group.objects.create(name="visiteurs")):
+            client.post(address, form_data(client.get(address), username=group.name, groups=group.pk, **secret))
+        assert [User.objects.get(username=name).is_staff for name in ("Relecture", "visiteurs")] == [True, False]
 
 
 class AgentFormTest(TestCase):

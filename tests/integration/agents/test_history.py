@@ -399,10 +399,15 @@ class RestoringTest(TestCase):
         back = LogEntry.objects.get_for_object(self.agent).latest("pk")
         assert back.changes == {"system_prompt": ["Après.", "Avant."]}
 
-    def test_setting_that_was_inherited_is_inherited_again(self) -> None:
-        set_settings(match_count=7)
+    def test_each_setting_of_a_deployment_is_told_by_name_and_inherited_again(self) -> None:
+        deployment = make_deployment(self.agent)
+        deployment.config_overlay = {"guard_rail_threshold": 0.9, "indexing_method": "legacy"}
+        deployment.save()
+        history = self.client.get(admin_url(type(deployment), "history", deployment.pk), follow=True)
+        self.assertContains(history, "Seuil du garde-fou : 0.9")
+        self.assertContains(history, "Classique")
         restore(LogEntry.objects.latest("pk"), by=self.user)
-        assert "match_count" not in fresh(self.agent).settings
+        assert fresh(deployment).config_overlay == {}
 
     def test_by_post_and_by_who_may_change_alone(self) -> None:
         assert self.client.get(self.address).status_code == 405

@@ -121,8 +121,13 @@ class AllowListTests(TestCase):
             with pytest.raises(ValidationError):
                 ToolSource(slug="s", name="n", kind=kind).full_clean()
 
+    def test_service_described_at_an_address_may_call_its_host(self) -> None:
+        source = ToolSource(slug="s", name="n", kind=SourceKind.OPENAPI, url="https://crm.example:8443/a.json")
+        source.full_clean()
+        assert source.allowed_hosts == ["crm.example:8443"]
+
     def test_tool_stays_within_its_hosts_and_out_of_internal_addresses(self) -> None:
-        for host, refusal in (("127.0.0.1", "internal address"), ("other.example", "not among the allowed")):
+        for host, refusal in (("127.0.0.1", "adresse interne"), ("other.example", "pas permis")):
             with self.assertRaisesMessage(ToolSourceError, refusal):
                 ask_once(guarded_client(reach_of(["127.0.0.1"]), timeout=1), "GET", f"http://{host}/")
 
@@ -161,7 +166,7 @@ class McpHttpTests(SourceCase):
 
     def test_internal_server_is_refused_by_default(self) -> None:
         source = make_source(kind=SourceKind.MCP_HTTP, url="http://127.0.0.1:9/mcp")
-        with self.assertRaisesMessage(ToolSourceError, "internal address"):
+        with self.assertRaisesMessage(ToolSourceError, "adresse interne"):
             refresh_source(source)
 
 
@@ -342,7 +347,7 @@ class OperationTests(ServiceCase):
 
     def test_server_that_is_no_allowed_host_is_refused(self) -> None:
         self.source.allowed_hosts = ["shop.example"]
-        with self.assertRaisesMessage(ToolSourceError, "not among the allowed"):
+        with self.assertRaisesMessage(ToolSourceError, "pas permis"):
             refresh_source(self.source)
 
     def test_address_that_leads_inside_is_not_followed(self) -> None:

@@ -202,7 +202,7 @@ class GuardTests(TestCase):
     """What a fetch never does; the guard itself has its tests in `tests/integration/agents/test_network.py`."""
 
     def test_internal_address_is_refused_at_the_first_hop_and_at_each_redirect(self) -> None:
-        with pytest.raises(PageRefusedError, match="internal address"):
+        with pytest.raises(PageRefusedError, match="adresse interne"):
             fetch_page("http://127.0.0.1/")
         for target in ("http://169.254.169.254/latest/", "http://localhost:1/", "//[::1]/"):
             away = Answer(status=302, headers={"Location": target})
@@ -431,7 +431,7 @@ class CommandTests(TestCase):
             call_command("add_documents", "desk", "http://127.0.0.1:9/", "--json", stdout=out)
         (failed,) = json.loads(out.getvalue())["failed"]
         assert failed["item"] == "http://127.0.0.1:9/"
-        assert "not among the allowed" in failed["reason"]
+        assert "pas permis" in failed["reason"]
 
 
 class AdminTests(TestCase):
