@@ -76,6 +76,7 @@ class _Reader:
         self._outline = Outline()
         self._numbers = _Numbers(document)
         self._styles = {style.get(f"{_W}styleId"): style for style in document.styles.element.iter(f"{_W}style")}
+        self._said: dict[tuple[str, str], str] = {}
         self._notes = _footnotes(document)
         #: The notes of items, which stand after their list.
         self._beside: list[str] = []
@@ -168,16 +169,23 @@ class _Reader:
 
     def _look(self, run: Any, name: str, part: Any) -> str:
         """What a run says of a property: by itself, by its style, its paragraph's, or one that these are based on."""
-        found = run.find(f"{_W}rPr/{_W}{name}")
-        for style in (_value(run, "rPr/rStyle"), _value(part._p, "pPr/pStyle")):
+        path = f"{_W}rPr/{_W}{name}"
+        if (found := run.find(path)) is not None:
+            return str(found.get(f"{_W}val", "on"))
+        named = _value(run, "rPr/rStyle"), _value(part._p, "pPr/pStyle")
+        return next(filter(None, (self._of_style(style, path) for style in named if style)), "off")
+
+    def _of_style(self, name: str, path: str) -> str:
+        """What a style or one that it is based on says, looked up once."""
+        if (name, path) not in self._said:
+            said, style = "", self._styles.get(name)
             for _step in range(_LONGEST_STYLES):
-                if found is not None:
-                    return str(found.get(f"{_W}val", "on"))
-                if style not in self._styles:
+                if said or style is None:
                     break
-                found = self._styles[style].find(f"{_W}rPr/{_W}{name}")
-                style = _value(self._styles[style], "basedOn")
-        return "off"
+                said = _value(style, path.replace(_W, ""), "on") if style.find(path) is not None else ""
+                style = self._styles.get(_value(style, "basedOn"))
+            self._said[name, path] = said
+        return self._said[name, path]
 
     def _height(self, run: Any, part: Any) -> int:
         """1 for what stands above the line, such as the mark of a note, -1 below it."""
