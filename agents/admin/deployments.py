@@ -287,6 +287,13 @@ class SpecialistInline(StaffInline):
         return rows if limit is None else rows.filter(agent__in=limit)
 
 
+#: What a desk says and shows, before everything finer.
+_OF_A_DESK = (
+    *("welcome", "suggestions", "presentation", "contact", "guard_rail_message", "guard_rail_threshold"),
+    *("logo_file", "accent", "notice"),
+)
+
+
 @admin.register(Deployment)
 class DeploymentAdmin(SettingsAdmin):
     purpose = _("Un endroit où un agent est proposé : une adresse, un public, un accueil.")
@@ -302,19 +309,16 @@ class DeploymentAdmin(SettingsAdmin):
     prepopulated_fields: ClassVar = {"slug": ("name",)}
     readonly_fields = ("public_key",)
     fieldsets = (
-        (None, {"fields": ("name", "slug", "agent", "is_active", "audience", "groups", "welcome", "suggestions")}),
+        (None, {"fields": ("name", "slug", "agent", "is_active", "audience", "groups", *_OF_A_DESK)}),
         (
             _("Apparence"),
             {
                 "classes": ("tab",),
-                "fields": (
-                    *("logo_file", "without_logo", "accent", "organisation", "notice", "legal_url"),
-                    *("name_en", "welcome_en", "notice_en"),
-                ),
+                "fields": (*("without_logo", "organisation", "legal_url"), *("name_en", "welcome_en", "notice_en")),
             },
         ),
         (_("Widget"), {"classes": ("tab",), "fields": ("allowed_origins", "public_key")}),
-        *setting_fieldsets(OVERLAY_KNOBS),
+        *setting_fieldsets({name: knob for name, knob in OVERLAY_KNOBS.items() if name not in _OF_A_DESK}),
     )
 
     def view_on_site(self, deployment: Deployment) -> str:

@@ -134,3 +134,12 @@ def test_a_first_agent_goes_from_a_pdf_to_a_public_page_in_ten_clicks(
     ask(page, "Quel est le tarif d'entrée ?")
     wait_for_end(page)
     expect(page.locator(".prose").last).to_contain_text("quatre euros")
+
+
+def test_threshold_is_tried_on_the_last_questions_before_it_is_saved(admin_page: Page, live_site: LiveSite) -> None:
+    admin_page.goto(f"{live_site.url}/admin/agents/deployment/")
+    admin_page.locator("#result_list tbody a").first.click()
+    admin_page.locator("#id_guard_rail_threshold").fill("0.9")
+    with admin_page.expect_popup() as opened:
+        admin_page.get_by_role("link", name="Et si… ? Ce que ce seuil").click()
+    expect(opened.value.locator("#id_setting_guard_rail_threshold")).to_have_value("0.9")

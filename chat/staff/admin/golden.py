@@ -344,9 +344,9 @@ def _way(found: dict[str, Any] | None) -> dict[str, Any]:
 
 @require_http_methods(["GET", "POST"])
 def what_if(request: HttpRequest) -> HttpResponse:
-    """Choose other settings; a worker asks the questions both ways, and nothing is written."""
+    """Choose other settings, or take the address's; a worker asks the questions both ways, and nothing is written."""
     require(request, "chat.view_turn", "chat.add_goldenrun")
-    form = WhatIfForm(request.POST or None, request=request)
+    form = WhatIfForm(request.POST or None, request=request, initial=request.GET.dict())
     if request.method == "POST" and form.is_valid():
         data, by = form.cleaned_data, signed_in(request)
         if data["golden_set"]:

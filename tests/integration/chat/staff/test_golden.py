@@ -139,6 +139,7 @@ class WhatIfTests(GoldenCase):
         assert client.post(address, {**data, "setting_match_count": 3, "count": 501}).status_code == 200
         assert client.post(address, {**data, "setting_match_count": 3}).status_code == 302
         assert GoldenRun.objects.get().changes == {"match_count": 3}
+        self.assertContains(client.get(f"{address}?setting_guard_rail_threshold=0.9"), 'value="0.9"')
 
     def test_a_set_is_asked_with_other_settings_too(self) -> None:
         data = {"deployment": self.deployment.pk, "golden_set": self.set.pk, "count": 10}
