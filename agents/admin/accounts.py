@@ -111,7 +111,7 @@ class GroupLimit(UserLimit):
     fk_name = "group"
 
 
-_FINE_FIELDS = "first_name last_name is_staff is_superuser user_permissions last_login date_joined".split()
+_FINE_FIELDS = ("first_name", "last_name", "is_staff", "is_superuser", "user_permissions", "last_login", "date_joined")
 
 
 @admin.register(User)
