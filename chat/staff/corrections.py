@@ -14,7 +14,7 @@ from agents.effective import default_guard_rail_message, effective_config
 from agents.errors import ApplicationError
 from agents.models import Agent
 from chat.errors import ChatError
-from chat.models import AnswerSource, Feedback, Message, Turn, TurnStatus
+from chat.models import AnswerSource, Feedback, Turn, TurnStatus
 from chat.staff.simulator import Simulated, ask_again
 from chat.thread.messages import exchange_of
 from chat.thread.verdicts import settle_verdicts
@@ -26,6 +26,7 @@ from faqs.models import LearnedResponse, UnansweredQuestion
 from faqs.second_key.same_question import ask_the_same
 from faqs.unanswered import close_questions
 from knowledge.language.words import fold, words
+from knowledge.models import Chunk
 from knowledge.search import search_as
 from knowledge.synonyms import forms_of
 
@@ -55,7 +56,7 @@ class Correction:
     answer: str
     #: The validated answer that was made of it before, while it stands: one that was replaced is no start.
     known: LearnedResponse | None
-    #: The numbered sources of the answer.
+    #: The numbered sources of the answer, with the texts that their passages have now.
     sources: Sequence[Mapping[str, Any]] = ()
     #: The words of the reader.
     asked: str = ""
@@ -72,8 +73,9 @@ class Correction:
         known = made.filter(agent=agent_that_answered(turn)).first()
         own = asked.content if asked else ""
         question = known.question if known else own
-        text = known.answer if known else _first_text(turn, answered)
-        return cls(turn, answered.content, question, text, known, answered.sources, own)
+        sources = _as_they_read(answered.sources)
+        text = known.answer if known else _first_text(turn, answered.content, sources)
+        return cls(turn, answered.content, question, text, known, sources, own)
 
     @property
     def agent(self) -> Agent:
@@ -110,7 +112,7 @@ class Correction:
     def passages(self) -> list[dict[str, Any]]:
         """What the answer stood on, else what is found for its question now; numbered."""
         if self.sources:
-            return [dict(source) for source in self.sources if isinstance(source, Mapping)]
+            return [dict(source) for source in self.sources]
         config = effective_config(self.turn.conversation.deployment)
         try:
             found = search_as(config, self.question, limit=_PASSAGES)
@@ -148,10 +150,23 @@ def agent_that_answered(turn: Turn) -> Agent:
     return (offered.first() if turn.answered_by else None) or deployment.agent
 
 
-def _first_text(turn: Turn, answered: Message) -> str:
+def _as_they_read(sources: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """The sources of an answer: an edited passage with its text of now, and none that was replaced or switched off."""
+    known = [source for source in sources if isinstance(source, Mapping)]
+    chunks = Chunk.objects.served().in_bulk([source["chunk_id"] for source in known if source.get("chunk_id")])
+    return [
+        {**source, "text": chunks[source["chunk_id"]].content}
+        if source.get("chunk_id") and source.get("type") == "source_material"
+        else source
+        for source in known
+        if not source.get("chunk_id") or source["chunk_id"] in chunks
+    ]
+
+
+def _first_text(turn: Turn, given: str, sources: Sequence[Mapping[str, Any]]) -> str:
     """The answer, or the first passage where passages were only quoted; nothing where there was no answer."""
     if turn.answer_source in NO_ANSWER:
         return ""
-    quoted = answered.sources[:1] if turn.answer_source == AnswerSource.EXTRACTIVE else []
-    text = str(quoted[0].get("text") or "") if quoted else ""
-    return text or without_citations(answered.content)
+    if turn.answer_source == AnswerSource.EXTRACTIVE:
+        return str(sources[0].get("text") or "") if sources else ""
+    return without_citations(given)

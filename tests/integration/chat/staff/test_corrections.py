@@ -18,8 +18,19 @@ from chat.thread.verdicts import dismiss_verdicts, give_feedback, settle_verdict
 from faqs.answers import without_citations
 from faqs.models import EntryStatus, GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion
 from faqs.unanswered import group_questions
+from knowledge.models import Chunk
 from tests.admin_pages import client_of, make_staff, run_action, shown_messages, superuser_client
-from tests.factories import fresh, make_conversation, make_entry, make_exchange, make_learned, make_library, make_user
+from tests.factories import (
+    add_document,
+    fresh,
+    make_conversation,
+    make_entry,
+    make_exchange,
+    make_learned,
+    make_library,
+    make_user,
+    source_of,
+)
 from tests.integration.faqs.test_unanswered import make_group
 
 RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
@@ -230,6 +241,19 @@ class StartingTextTests(TestCase):
         turn.messages.filter(role=Role.ASSISTANT).update(sources=sources)
         client, address = superuser_client(), admin_url(Turn, "correct", turn.pk)
         assert client.get(address).context["form"]["answer"].value() == "Le premier passage."
+
+    def test_passage_that_was_replaced_since_is_offered_as_it_reads_now(self) -> None:
+        turn = make_answered()
+        Turn.objects.filter(pk=turn.pk).update(answer_source=AnswerSource.EXTRACTIVE)
+        add_document(turn.conversation.deployment.agent)
+        chunk = Chunk.objects.order_by("pk")[0]
+        turn.messages.filter(role=Role.ASSISTANT).update(sources=[source_of(chunk)])
+        Chunk.objects.filter(pk=chunk.pk).update(content="La carte coûte 45 €.")
+        page = superuser_client().get(admin_url(Turn, "correct", turn.pk))
+        assert page.context["form"]["answer"].value() == page.context["passages"][0]["text"] == "La carte coûte 45 €."
+        chunk.delete()
+        page = superuser_client().get(admin_url(Turn, "correct", turn.pk))
+        assert not page.context["form"]["answer"].value()
 
     def test_exchange_without_an_answer_is_not_validated(self) -> None:
         turn = make_answered(status=TurnStatus.INTERRUPTED)
