@@ -74,7 +74,7 @@ class Correction:
         own = asked.content if asked else ""
         question = known.question if known else own
         sources = _as_they_read(answered.sources)
-        text = known.answer if known else _first_text(turn, answered.content, sources)
+        text = known.answer if known else _first_text(turn, answered.content, _as_they_read(answered.sources[:1]))
         return cls(turn, answered.content, question, text, known, sources, own)
 
     @property

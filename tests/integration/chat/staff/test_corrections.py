@@ -246,8 +246,8 @@ class StartingTextTests(TestCase):
         turn = make_answered()
         Turn.objects.filter(pk=turn.pk).update(answer_source=AnswerSource.EXTRACTIVE)
         add_document(turn.conversation.deployment.agent)
-        chunk = Chunk.objects.order_by("pk")[0]
-        turn.messages.filter(role=Role.ASSISTANT).update(sources=[source_of(chunk)])
+        chunk, other = Chunk.objects.order_by("pk")[:2]
+        turn.messages.filter(role=Role.ASSISTANT).update(sources=[source_of(chunk), source_of(other, n=2)])
         Chunk.objects.filter(pk=chunk.pk).update(content="La carte coûte 45 €.")
         page = superuser_client().get(admin_url(Turn, "correct", turn.pk))
         assert page.context["form"]["answer"].value() == page.context["passages"][0]["text"] == "La carte coûte 45 €."
