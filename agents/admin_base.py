@@ -27,7 +27,7 @@ from django.db.models.constants import LOOKUP_SEP
 from django.db.models.sql import Query
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import path, reverse
 from django.utils import formats, timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -109,6 +109,23 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
     #: Whether its rows are deleted from their own pages.
     is_erasable = True
     list_before_template = "admin/purpose.html"
+    #: Pages beside the list: the address below the list's, the view, and the page's name (as `admin_url` takes it).
+    own_pages: Iterable[tuple[str, Callable[..., Any], str]] = ()
+
+    def get_urls(self) -> list[Any]:
+        prefix, wrap = f"{self.opts.app_label}_{self.opts.model_name}", self.admin_site.admin_view
+        pages = [path(address, wrap(view), name=f"{prefix}_{name}") for address, view, name in self.own_pages]
+        return [*pages, *super().get_urls()]
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """What the template of a row's page is told beside what Django tells it; without a row, one is added."""
+        return {}
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        context |= self.page_context(request, kwargs.get("obj"))
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return visible(request, super().get_queryset(request))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import admin
 from django.db.models import Count, Model, Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldBooleanSwitchWidget
@@ -199,11 +199,8 @@ class SettingsAdmin(StaffAdmin):
         shown.short_description = knob.label  # type: ignore[attr-defined]
         return shown
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        context["unmeasured_model"] = unmeasured_model()
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        return {"unmeasured_model": unmeasured_model()}
 
 
 @admin.register(Agent)
@@ -236,23 +233,20 @@ class AgentAdmin(SettingsAdmin):
         """A new agent would be nobody's: whoever works on some agents could not see what they made."""
         return limit_of(request.user) is None and super().has_add_permission(request)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        agent = kwargs.get("obj")
-        if agent is not None:
-            context["index_panel"] = {
-                "counts": _counts(agent),
-                "may_index": request.user.has_perm("knowledge.add_indexbuild"),
-                "may_add": request.user.has_perm("knowledge.add_document"),
-                "add_url": admin_url("knowledge.document", "add", agent=agent.pk),
-                "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=agent.pk),
-                "questions_url": admin_url("knowledge.indexbuild", "questions", agent=agent.pk)
-                if language_model() is not None
-                else "",
-                "builds_url": admin_url("knowledge.indexbuild", "changelist", agent__id__exact=agent.pk),
-            }
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        if row is None:
+            return super().page_context(request, row)
+        has_model = language_model() is not None
+        panel = {
+            "counts": _counts(row),
+            "may_index": request.user.has_perm("knowledge.add_indexbuild"),
+            "may_add": request.user.has_perm("knowledge.add_document"),
+            "add_url": admin_url("knowledge.document", "add", agent=row.pk),
+            "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=row.pk),
+            "questions_url": admin_url("knowledge.indexbuild", "questions", agent=row.pk) if has_model else "",
+            "builds_url": admin_url("knowledge.indexbuild", "changelist", agent__id__exact=row.pk),
+        }
+        return super().page_context(request, row) | {"index_panel": panel}
 
 
 def _counts(agent: Any) -> list[tuple[Any, int, str]]:
@@ -324,17 +318,10 @@ class DeploymentAdmin(SettingsAdmin):
     def view_on_site(self, deployment: Deployment) -> str:
         return _chat_page(deployment)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        deployment = kwargs.get("obj")
-        context["chat_page"] = _chat_page(deployment) if deployment is not None else ""
-        context["widget_script"] = (
-            request.build_absolute_uri(reverse("widget-script"))
-            if deployment is not None and deployment.origins
-            else ""
-        )
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        script = request.build_absolute_uri(reverse("widget-script")) if row is not None and row.origins else ""
+        chat_page = _chat_page(row) if row is not None else ""
+        return super().page_context(request, row) | {"chat_page": chat_page, "widget_script": script}
 
     @admin.display(description=_("page de conversation"), ordering="slug")
     def page(self, deployment: Deployment) -> str:

@@ -11,7 +11,7 @@ from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import NoReverseMatch, URLPattern, path
+from django.urls import NoReverseMatch
 from django.utils import formats, timezone
 from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
@@ -43,6 +43,22 @@ _ACTIONS = {0: _("créé"), 1: _("modifié"), 2: _("supprimé"), 3: _("consulté
 admin.site.unregister(LogEntry)
 
 
+@require_POST
+def restore_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Restore what stood before one change."""
+    require(request, "auditlog.view_logentry")
+    require_no_limit(request)
+    line = get_object_or_404(_readable(request, LogEntry.objects.select_related("content_type")), pk=pk)
+    try:
+        restore(line, by=request.user)
+        messages.success(request, gettext("Les valeurs d’avant sont rétablies."))
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
+    except ApplicationError as error:
+        messages.error(request, str(error.public_message))
+    return HttpResponseRedirect(admin_url(LogEntry, "change", pk))
+
+
 @admin.register(LogEntry)
 class JournalAdmin(ReadOnlyAdmin):
     purpose = _("Qui a changé quoi, quand et par où ; un réglage ou un texte se rétablit d’un bouton.")
@@ -60,6 +76,7 @@ class JournalAdmin(ReadOnlyAdmin):
     ordering = ("-timestamp", "-id")
     show_full_result_count = False
     fields = ()
+    own_pages = (("<int:pk>/restore/", restore_change, "restore"),)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LogEntry]:
         return _readable(request, super().get_queryset(request))
@@ -67,24 +84,16 @@ class JournalAdmin(ReadOnlyAdmin):
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         return lookup in ("object_pk", "content_type__id__exact") or super().lookup_allowed(lookup, value, request)
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(restore_change)
-        return [path("<int:pk>/restore/", view, name="auditlog_logentry_restore"), *super().get_urls()]
-
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        line: LogEntry = kwargs["obj"]
-        may = restorable(line) and may_restore(line, request.user)
-        moment = formats.date_format(timezone.localtime(line.timestamp), "DATETIME_FORMAT")
-        context |= {
-            "said": f"{self.what(line)} · {_ACTIONS[line.action]}",
-            "meta": " · ".join(filter(None, (moment, self.who(line), self.origin(line)))),
-            "rows": _shown_changes(line),
-            "object_url": _object_url(line),
-            "restore_url": admin_url(LogEntry, "restore", line.pk) if may else "",
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        may = restorable(row) and may_restore(row, request.user)
+        moment = formats.date_format(timezone.localtime(row.timestamp), "DATETIME_FORMAT")
+        return {
+            "said": f"{self.what(row)} · {_ACTIONS[row.action]}",
+            "meta": " · ".join(filter(None, (moment, self.who(row), self.origin(row)))),
+            "rows": _shown_changes(row),
+            "object_url": _object_url(row),
+            "restore_url": admin_url(LogEntry, "restore", row.pk) if may else "",
         }
-        return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("quand"), ordering="timestamp")
     def when(self, line: LogEntry) -> str:
@@ -164,19 +173,3 @@ def _object_url(line: LogEntry) -> str:
         return admin_url(model, "change", line.object_pk)
     except NoReverseMatch:
         return ""
-
-
-@require_POST
-def restore_change(request: HttpRequest, pk: int) -> HttpResponse:
-    """Restore what stood before one change."""
-    require(request, "auditlog.view_logentry")
-    require_no_limit(request)
-    line = get_object_or_404(_readable(request, LogEntry.objects.select_related("content_type")), pk=pk)
-    try:
-        restore(line, by=request.user)
-        messages.success(request, gettext("Les valeurs d’avant sont rétablies."))
-    except ValidationError as error:
-        messages.error(request, " ".join(error.messages))
-    except ApplicationError as error:
-        messages.error(request, str(error.public_message))
-    return HttpResponseRedirect(admin_url(LogEntry, "change", pk))

@@ -6,7 +6,6 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path
 from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -141,22 +140,11 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         (_("Détails"), {"fields": ("generation", "attempts", "created_at", "started_at", "finished_at")}),
     )
 
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("rebuild/", wrap(rebuild_indexes), name="knowledge_indexbuild_rebuild"),
-            path("questions/", wrap(begin_questions), name="knowledge_indexbuild_questions"),
-            *super().get_urls(),
-        ]
-
+    own_pages = (("rebuild/", rebuild_indexes, "rebuild"), ("questions/", begin_questions, "questions"))
     has_decide_permission = open_to("knowledge.change_indexbuild")
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        build = kwargs.get("obj")
-        context["refresh_seconds"] = REFRESH_SECONDS if build is not None and build.status in OPEN_JOBS else 0
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        return {"refresh_seconds": REFRESH_SECONDS if row is not None and row.status in OPEN_JOBS else 0}
 
     @admin.action(description=_("Réessayer"), permissions=["decide"])
     def retry(self, request: HttpRequest, queryset: QuerySet[IndexBuild]) -> None:

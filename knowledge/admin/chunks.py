@@ -11,7 +11,6 @@ from django.core.validators import MaxLengthValidator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern, path
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
@@ -173,6 +172,21 @@ class EditedFilter(ConditionFilter):
     }
 
 
+@require_POST
+def resolve_chunk(request: HttpRequest, chunk_id: int) -> HttpResponse:
+    """End a conflict by staff's version or by the document's."""
+    require(request, "knowledge.change_chunk")
+    chunk = get_object_or_404(visible(request, Chunk.objects.all()), pk=chunk_id)
+    choice = request.POST.get("choice")
+    if choice not in ("staff", "document"):
+        raise Http404(gettext("Ce choix n’existe pas."))
+    resolved = resolve_conflict(chunk, "staff" if choice == "staff" else "document")
+    messages.success(request, gettext("Le conflit est réglé."))
+    if resolved is None:
+        return HttpResponseRedirect(admin_url(Chunk, "changelist", staff="conflict"))
+    return HttpResponseRedirect(admin_url(Chunk, "change", chunk.pk))
+
+
 @admin.register(Chunk)
 class ChunkAdmin(ReadOnlyAdmin):
     """Staff change passages; one that they deleted would come back with the next reading of its document."""
@@ -194,6 +208,7 @@ class ChunkAdmin(ReadOnlyAdmin):
     actions = ("enable", "disable")
     readonly_fields = ("document_link", "work", "source_text", "origin", "units_list", "resting", "summary")
 
+    own_pages = (("<int:chunk_id>/resolve/", resolve_chunk, "resolve"),)
     has_change_permission = StaffAdmin.has_change_permission
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
@@ -207,13 +222,6 @@ class ChunkAdmin(ReadOnlyAdmin):
             (_("Texte"), {"fields": text}),
             (_("Questions et réponses"), {"fields": ("origin", units, "summary")}),
         )
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("<int:chunk_id>/resolve/", wrap(resolve_chunk), name="knowledge_chunk_resolve"),
-            *super().get_urls(),
-        ]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         data = form.cleaned_data
@@ -290,18 +298,3 @@ class ChunkAdmin(ReadOnlyAdmin):
             ((unit.get("question", ""), unit.get("answer", "")) for unit in chunk.knowledge_units),
         )
         return format_html('<dl class="rp-units">{}</dl>', pairs)
-
-
-@require_POST
-def resolve_chunk(request: HttpRequest, chunk_id: int) -> HttpResponse:
-    """End a conflict by staff's version or by the document's."""
-    require(request, "knowledge.change_chunk")
-    chunk = get_object_or_404(visible(request, Chunk.objects.all()), pk=chunk_id)
-    choice = request.POST.get("choice")
-    if choice not in ("staff", "document"):
-        raise Http404(gettext("Ce choix n’existe pas."))
-    resolved = resolve_conflict(chunk, "staff" if choice == "staff" else "document")
-    messages.success(request, gettext("Le conflit est réglé."))
-    if resolved is None:
-        return HttpResponseRedirect(admin_url(Chunk, "changelist", staff="conflict"))
-    return HttpResponseRedirect(admin_url(Chunk, "change", chunk.pk))

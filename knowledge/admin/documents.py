@@ -13,7 +13,7 @@ from django.db.models import Count, Model, Q, QuerySet
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.defaultfilters import filesizeformat
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
@@ -109,6 +109,22 @@ class DocumentForm(forms.ModelForm[Document]):
         return file
 
 
+@require_safe
+def download_file(request: HttpRequest, document_id: int) -> HttpResponse | FileResponse:
+    """The file as it was given, always as a download: its content is never shown as a page of this site."""
+    document = get_object_or_404(Document, pk=document_id)
+    require(request, "knowledge.view_document", row=document)
+    try:
+        file = document.file.open("rb")
+    except (OSError, ValueError) as error:
+        raise Http404(gettext("Le fichier de ce document n’est plus sur le disque.")) from error
+    response = FileResponse(
+        file, as_attachment=True, filename=document.name.rsplit("/", 1)[-1], content_type="application/octet-stream"
+    )
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
 @admin.register(Document)
 class DocumentAdmin(StaffAdmin):
     purpose = _("Les fichiers et les pages dont viennent les réponses.")
@@ -124,6 +140,7 @@ class DocumentAdmin(StaffAdmin):
     search_fields = ("name", "title")
     ordering = ("name",)
     actions = ("index_again",)
+    own_pages = (("<int:document_id>/file/", download_file, "file"),)
     readonly_fields = (*_DESCRIPTION, "file_link", "created_at", "indexed_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
@@ -142,10 +159,6 @@ class DocumentAdmin(StaffAdmin):
             (_("Réglages"), {"fields": ("given_title", "category", "enabled", *replacement)}),
             (_("Fichier"), {"fields": ("file_link", "created_at", "indexed_at")}),
         )
-
-    def get_urls(self) -> list[URLPattern]:
-        wrapped = self.admin_site.admin_view(download_file)
-        return [path("<int:document_id>/file/", wrapped, name="knowledge_document_file"), *super().get_urls()]
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -352,22 +365,6 @@ def refusal_of(file: "UploadedFile[bytes]", *, name: str = "") -> str:
     finally:
         file.seek(0)
     return ""
-
-
-@require_safe
-def download_file(request: HttpRequest, document_id: int) -> HttpResponse | FileResponse:
-    """The file as it was given, always as a download: its content is never shown as a page of this site."""
-    document = get_object_or_404(Document, pk=document_id)
-    require(request, "knowledge.view_document", row=document)
-    try:
-        file = document.file.open("rb")
-    except (OSError, ValueError) as error:
-        raise Http404(gettext("Le fichier de ce document n’est plus sur le disque.")) from error
-    response = FileResponse(
-        file, as_attachment=True, filename=document.name.rsplit("/", 1)[-1], content_type="application/octet-stream"
-    )
-    response["Cache-Control"] = "private, no-store"
-    return response
 
 
 class WebSourceForm(forms.ModelForm[WebSource]):

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import F, Model, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -86,31 +85,26 @@ class ConversationAdmin(PrivateAdmin):
         needed = set() if self.has_delete_permission(request) else {str(self.opts.verbose_name)}
         return names, {str(self.opts.verbose_name_plural): len(names)}, needed, []
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        conversation = kwargs.get("obj")
-        if isinstance(conversation, Conversation):
-            messages = Message.objects.for_conversation(conversation.pk).select_related("turn__conversation")
-            context["client_thread"] = conversation.client_thread
-            branch = branch_turns(conversation.pk, conversation.leaf)
-            context["thread"] = [
-                {
-                    "message": message,
-                    "is_other_version": branch is not None
-                    and message.turn_id is not None
-                    and message.turn_id not in branch,
-                    "tools": ", ".join(call["function"]["name"] for call in message.tool_calls),
-                    "is_answer": message.role == Role.ASSISTANT and message.operation_id is None,
-                    "prose": prose_of(message) if message.role == Role.ASSISTANT else "",
-                    "sources": sources_of(message),
-                    "source": source_badge(message.turn) if message.turn else "",
-                    "why_url": admin_url(Turn, "change", message.turn_id),
-                    "correct_url": corrections.correction_address(request, message.turn) if message.turn else "",
-                }
-                for message in in_turn_order(messages)
-            ]
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        messages = Message.objects.for_conversation(row.pk).select_related("turn__conversation")
+        branch = branch_turns(row.pk, row.leaf)
+        thread = [
+            {
+                "message": message,
+                "is_other_version": branch is not None
+                and message.turn_id is not None
+                and message.turn_id not in branch,
+                "tools": ", ".join(call["function"]["name"] for call in message.tool_calls),
+                "is_answer": message.role == Role.ASSISTANT and message.operation_id is None,
+                "prose": prose_of(message) if message.role == Role.ASSISTANT else "",
+                "sources": sources_of(message),
+                "source": source_badge(message.turn) if message.turn else "",
+                "why_url": admin_url(Turn, "change", message.turn_id),
+                "correct_url": corrections.correction_address(request, message.turn) if message.turn else "",
+            }
+            for message in in_turn_order(messages)
+        ]
+        return {"client_thread": row.client_thread, "thread": thread}
 
     @admin.display(description=_("titre"), ordering="title")
     def shown_title(self, conversation: Conversation) -> SafeString:
@@ -184,37 +178,31 @@ class TurnAdmin(PrivateAdmin):
         "duration",
     )
 
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("<uuid:turn_id>/correct/", wrap(corrections.correct_turn), name="chat_turn_correct"),
-            path("replay/<int:group_id>/", wrap(simulator.replay_group), name="chat_turn_replay_group"),
-            path("try/", wrap(simulator.try_question), name="chat_turn_try"),
-            path("figures/", wrap(figures.figures), name="chat_turn_figures"),
-            path("model/", wrap(simulator.model_check), name="chat_turn_model"),
-            *super().get_urls(),
-        ]
+    own_pages = (
+        ("<uuid:turn_id>/correct/", corrections.correct_turn, "correct"),
+        ("replay/<int:group_id>/", simulator.replay_group, "replay_group"),
+        ("try/", simulator.try_question, "try"),
+        ("figures/", figures.figures, "figures"),
+        ("model/", simulator.model_check, "model"),
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Turn]:
         turns: QuerySet[Turn] = super().get_queryset(request)
         asked = Message.objects.filter(conversation=OuterRef("conversation"), turn=OuterRef("pk"), role=Role.USER)
         return turns.annotate(asked=Subquery(asked.values("content")[:1]))
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        turn = kwargs.get("obj")
-        if isinstance(turn, Turn):
-            context["title"] = gettext("Pourquoi cette réponse")
-            context["subtitle"] = None
-            context["steps"] = explain_trace(turn.trace)
-            context["correct_url"] = corrections.correction_address(request, turn)
-            asked, answered = exchange_of(turn)
-            context["question"] = asked.content if asked else ""
-            context["answer"] = prose_of(answered) if answered else ""
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        asked, answered = exchange_of(row)
+        return {
+            "title": gettext("Pourquoi cette réponse"),
+            "subtitle": None,
+            "steps": explain_trace(row.trace),
+            "correct_url": corrections.correction_address(request, row),
+            "question": asked.content if asked else "",
+            "answer": prose_of(answered) if answered else "",
             # The text of each source is what was given at the time.
-            context["sources"] = linked_sources(sources_of(answered)) if answered else []
-        return super().render_change_form(request, context, *args, **kwargs)
+            "sources": linked_sources(sources_of(answered)) if answered else [],
+        }
 
     @admin.display(description=_("question"))
     def question(self, turn: Any) -> SafeString:

@@ -7,7 +7,6 @@ from django.contrib import admin, messages
 from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern, path
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST
@@ -123,6 +122,14 @@ class GoldenQuestionAdmin(StaffAdmin):
     ordering = ("-pk",)
 
 
+@require_POST
+def run_set(request: HttpRequest, set_id: int) -> HttpResponse:
+    require(request, "chat.add_goldenrun")
+    sets = visible(request, GoldenSet.objects.select_related("deployment"))
+    run = enqueue_run(get_object_or_404(sets, pk=set_id), by=signed_in(request))
+    return HttpResponseRedirect(admin_url(GoldenRun, "change", run.pk))
+
+
 @admin.register(GoldenSet)
 class GoldenSetAdmin(StaffAdmin):
     purpose = _(
@@ -136,24 +143,20 @@ class GoldenSetAdmin(StaffAdmin):
     search_fields = ("name",)
     ordering = ("name",)
     fields = ("name", "deployment", "language", "added")
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [path("<int:set_id>/run/", wrap(run_set), name="chat_goldenset_run"), *super().get_urls()]
+    own_pages = (("<int:set_id>/run/", run_set, "run"),)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[GoldenSet]:
         found: QuerySet[GoldenSet] = super().get_queryset(request)
         return found.annotate(question_count=Count("questions"))
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        found = kwargs.get("obj")
-        if isinstance(found, GoldenSet):
-            context["count"] = found.questions.count()
-            context["questions_url"] = admin_url(GoldenQuestion, "changelist", golden_set__id__exact=found.pk)
-            context["runs_url"] = admin_url(GoldenRun, "changelist", golden_set__id__exact=found.pk)
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        if row is None:
+            return {}
+        return {
+            "count": row.questions.count(),
+            "questions_url": admin_url(GoldenQuestion, "changelist", golden_set__id__exact=row.pk),
+            "runs_url": admin_url(GoldenRun, "changelist", golden_set__id__exact=row.pk),
+        }
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
@@ -167,14 +170,6 @@ class GoldenSetAdmin(StaffAdmin):
     def asked(self, row: Any) -> str:
         address = admin_url(GoldenQuestion, "changelist", golden_set__id__exact=row.pk)
         return count_link(row.question_count, address)
-
-
-@require_POST
-def run_set(request: HttpRequest, set_id: int) -> HttpResponse:
-    require(request, "chat.add_goldenrun")
-    sets = visible(request, GoldenSet.objects.select_related("deployment"))
-    run = enqueue_run(get_object_or_404(sets, pk=set_id), by=signed_in(request))
-    return HttpResponseRedirect(admin_url(GoldenRun, "change", run.pk))
 
 
 class WhatIfForm(OtherSettingsForm):
@@ -206,6 +201,39 @@ class WhatIfForm(OtherSettingsForm):
         return data
 
 
+@require_http_methods(["GET", "POST"])
+def what_if(request: HttpRequest) -> HttpResponse:
+    """Choose other settings, or take the address's; a worker asks the questions both ways, and nothing is written."""
+    require(request, "chat.view_turn", "chat.add_goldenrun")
+    form = WhatIfForm(request.POST or None, request=request, initial=request.GET.dict())
+    if request.method == "POST" and form.is_valid():
+        data, by = form.cleaned_data, signed_in(request)
+        if data["golden_set"]:
+            run = enqueue_run(data["golden_set"], form.settings, by=by)
+        else:
+            run = enqueue_what_if(data["deployment"], form.settings, count=data["count"], by=by)
+        return HttpResponseRedirect(admin_url(GoldenRun, "change", run.pk))
+    return admin_page(
+        request,
+        "admin/chat/goldenrun/what_if.html",
+        model=GoldenRun,
+        title=gettext("Et si… ?"),
+        form=form,
+        changed=form.settings if form.is_bound and form.is_valid() else {},
+        prefix=PREFIX,
+    )
+
+
+@require_POST
+def cancel(request: HttpRequest, run_id: int) -> HttpResponse:
+    require(request, "chat.add_goldenrun")
+    runs = _shown_to(request, visible(request, GoldenRun.objects.all()))
+    run = get_object_or_404(runs.select_related("job"), pk=run_id)
+    if run.job is not None:
+        jobs.cancel(run.job)
+    return HttpResponseRedirect(admin_url(GoldenRun, "change", run_id))
+
+
 @admin.register(GoldenRun)
 class GoldenRunAdmin(ReadOnlyAdmin):
     """Questions of a set are the staff's own words; real ones are people's (`chat.view_turn`)."""
@@ -217,14 +245,7 @@ class GoldenRunAdmin(ReadOnlyAdmin):
     list_select_related = ("golden_set", "deployment", "job")
     ordering = ("-pk",)
     fields = ("state", "progress", "where", "changed", "error", "by", "created_at")
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("what-if/", wrap(what_if), name="chat_goldenrun_whatif"),
-            path("<int:run_id>/cancel/", wrap(cancel), name="chat_goldenrun_cancel"),
-            *super().get_urls(),
-        ]
+    own_pages = (("what-if/", what_if, "whatif"), ("<int:run_id>/cancel/", cancel, "cancel"))
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         if isinstance(obj, GoldenRun) and obj.golden_set_id is None:
@@ -238,14 +259,8 @@ class GoldenRunAdmin(ReadOnlyAdmin):
         found: QuerySet[GoldenRun] = _shown_to(request, super().get_queryset(request))
         return found.annotate(total=Count("results"), asked=Count("results", filter=Q(results__after__isnull=False)))
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        run = kwargs.get("obj")
-        if isinstance(run, GoldenRun):
-            context.update(_shown(run))
-            context["may_cancel"] = not run.is_over and request.user.has_perm("chat.add_goldenrun")
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        return {**_shown(row), "may_cancel": not row.is_over and request.user.has_perm("chat.add_goldenrun")}
 
     @admin.display(description=_("état"), ordering="job__status")
     def state(self, run: GoldenRun) -> str:
@@ -340,36 +355,3 @@ def _way(found: dict[str, Any] | None) -> dict[str, Any]:
         "answer": without_citations(found["answer"]),
         "sources": list(dict.fromkeys(filter(None, named))),
     }
-
-
-@require_http_methods(["GET", "POST"])
-def what_if(request: HttpRequest) -> HttpResponse:
-    """Choose other settings, or take the address's; a worker asks the questions both ways, and nothing is written."""
-    require(request, "chat.view_turn", "chat.add_goldenrun")
-    form = WhatIfForm(request.POST or None, request=request, initial=request.GET.dict())
-    if request.method == "POST" and form.is_valid():
-        data, by = form.cleaned_data, signed_in(request)
-        if data["golden_set"]:
-            run = enqueue_run(data["golden_set"], form.settings, by=by)
-        else:
-            run = enqueue_what_if(data["deployment"], form.settings, count=data["count"], by=by)
-        return HttpResponseRedirect(admin_url(GoldenRun, "change", run.pk))
-    return admin_page(
-        request,
-        "admin/chat/goldenrun/what_if.html",
-        model=GoldenRun,
-        title=gettext("Et si… ?"),
-        form=form,
-        changed=form.settings if form.is_bound and form.is_valid() else {},
-        prefix=PREFIX,
-    )
-
-
-@require_POST
-def cancel(request: HttpRequest, run_id: int) -> HttpResponse:
-    require(request, "chat.add_goldenrun")
-    runs = _shown_to(request, visible(request, GoldenRun.objects.all()))
-    run = get_object_or_404(runs.select_related("job"), pk=run_id)
-    if run.job is not None:
-        jobs.cancel(run.job)
-    return HttpResponseRedirect(admin_url(GoldenRun, "change", run_id))
