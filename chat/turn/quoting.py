@@ -1,8 +1,9 @@
 """The answer where no model writes one: the best passages, quoted whole with their source.
 
 What is shown is cut from the passage and what stands beside it on its page (`widened`): a rule with its exception, a
-list with what announces it, the steps of a procedure. A passage that is too long is one run of its blocks around the one that shares the question's
-rarest words; what is left out is marked. The sentence, item or row that shares most is in bold.
+list with what announces it, the steps of a procedure. A passage that is too long is one run of its blocks around the
+one that shares the question's rarest words; what is left out is marked. The sentence, item or row that shares most is
+in bold.
 """
 
 import re
@@ -22,7 +23,7 @@ from knowledge.language.words import content_stems, language_of, same_writing
 from knowledge.models import Chunk
 from knowledge.search import Passage, PointType
 
-#: Of the first quote (`CHUNK_MAX_CHARACTERS`) and of the others, each with what stands beside it.
+#: Of the first quote (`CHUNK_MAX_CHARACTERS`); of the others, and of a passage with what stands beside it.
 MAX_FIRST_QUOTE_CHARACTERS = 1_800
 MAX_QUOTE_CHARACTERS = 1_100
 #: A later passage is quoted from this share of the first one's relevance on, else only named (`benchmarks/passages`).
@@ -72,8 +73,7 @@ def widened(passages: Sequence[Passage], limit: int, *, is_quoted: bool) -> list
         if passage.type is PointType.QA_PAIR or (passage.document_id, passage.chunk_index) not in near:
             shown.append(passage)
         elif passage.chunk_id not in used:
-            room = MAX_QUOTE_CHARACTERS if shown or not is_quoted else MAX_FIRST_QUOTE_CHARACTERS
-            shown.append(_wide(passage, near, used, room, is_quoted))
+            shown.append(_wide(passage, near, used, is_quoted))
         if len(shown) == limit:
             break
     return shown
@@ -96,7 +96,7 @@ def _neighbours(passages: Sequence[Passage]) -> _Near:
     return {(document, index): (pk, path, text) for document, index, pk, path, text in rows.values_list(*fields)}
 
 
-def _wide(passage: Passage, near: _Near, used: set[int], room: int, is_quoted: bool) -> Passage:
+def _wide(passage: Passage, near: _Near, used: set[int], is_quoted: bool) -> Passage:
     """The passage with the blocks after it, then those before it, as far as there is room; other sections are headed."""
     document, rank = passage.document_id, passage.chunk_index or 0
     own, path, _own_text = near[document, rank]
@@ -113,7 +113,7 @@ def _wide(passage: Passage, near: _Near, used: set[int], room: int, is_quoted: b
                 blocks.insert(0, _title(section))
             if path and path != section and at == rank - 1:
                 blocks.append(_title(path))
-            while blocks and len(content) + len(blocks[0 if step > 0 else -1]) + 2 <= room:
+            while blocks and len(content) + len(blocks[0 if step > 0 else -1]) + 2 <= MAX_QUOTE_CHARACTERS:
                 content = f"{content}\n\n{blocks.pop(0)}" if step > 0 else f"{blocks.pop()}\n\n{content}"
             if blocks:
                 break
