@@ -131,7 +131,7 @@ class Agent(models.Model):
         """Every method that this agent or one of its deployments reads: each has a collection of its own."""
         return (
             {IndexingMethod(self.indexing_method)}
-            | {deployment.effective_indexing_method for deployment in self.deployments.all()}
+            | {deployment.method_of(self) for deployment in self.deployments.all()}
             | {specialist.deployment.method_of(self) for specialist in self.specialties.select_related("deployment")}
         )
 
@@ -288,13 +288,10 @@ class Deployment(models.Model):
     def style(self) -> str:
         return style_of(self.accent)
 
-    @property
-    def effective_indexing_method(self) -> IndexingMethod:
-        """The overlay's method, or the agent's where it has none or an unknown one (seed 001, section 4.4)."""
-        return self.method_of(self.agent)
-
     def method_of(self, agent: Agent) -> IndexingMethod:
-        """The method that one of this deployment's agents is searched by."""
+        """The method that one of this deployment's agents is searched by: the overlay's, or the agent's where the overlay
+        has none or an unknown one (seed 001, section 4.4).
+        """
         overlay = self.config_overlay.get("indexing_method")
         if overlay in IndexingMethod.values:
             return IndexingMethod(overlay)

@@ -18,9 +18,10 @@ from typing import Any
 from django.conf import settings
 from django.utils import translation
 from django.utils.translation import gettext as _
+from pydantic import TypeAdapter
 
 from agents.texts import read_json
-from knowledge.chunking import ChunkDraft, KnowledgeUnit, Place, affordable_chunks
+from knowledge.chunking import ChunkDraft, affordable_chunks
 from knowledge.errors import DiskFullError, MachineTroubleError, UnreadableDocumentError, machine_trouble
 from knowledge.language.words import SAMPLES, document_language
 from knowledge.models import SourceType
@@ -43,6 +44,10 @@ class ReadDocument:
     notices: tuple[str, ...]
     drafts: tuple[ChunkDraft, ...]
     language: str = ""
+
+
+#: What a child replies, read again from its JSON.
+REPLY = TypeAdapter(ReadDocument)
 
 
 class Reader:
@@ -86,7 +91,7 @@ class Reader:
             raise (DiskFullError if reply["is_full"] else MachineTroubleError)(reply["trouble"])
         if "refused" in reply:
             raise UnreadableDocumentError(f"{filename}: {reply['detail']}", public_message=reply["refused"])
-        return read_from_json(reply)
+        return REPLY.validate_python(reply)
 
     def close(self) -> int | None:
         """End the child; returns its status, or `None` when there was none."""
@@ -154,26 +159,6 @@ def read_guarded(data: bytes, *, filename: str, pages: Collection[str] = ()) -> 
         logger.exception("A reader failed.")
         message = _("Ce fichier n’a pas pu être lu : il est abîmé, ou d’une forme inattendue.")
         raise unreadable(f"{filename}: {type(error).__name__}", message) from error
-
-
-def read_from_json(value: dict[str, Any]) -> ReadDocument:
-    return ReadDocument(
-        title=value["title"],
-        source_type=SourceType(value["source_type"]),
-        notices=tuple(value["notices"]),
-        language=value["language"],
-        drafts=tuple(
-            ChunkDraft(
-                **{
-                    **draft,
-                    "units": tuple(KnowledgeUnit(**unit) for unit in draft["units"]),
-                    "keywords": tuple(draft["keywords"]),
-                    "places": tuple(Place(**place) for place in draft["places"]),
-                }
-            )
-            for draft in value["drafts"]
-        ),
-    )
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from knowledge.indexing.points import (
 from knowledge.indexing.questions import questions_model, waiting_passages, write_questions
 from knowledge.indexing.rebuild import build_generation
 from knowledge.indexing.refresh import next_reading, refresh_pages
-from knowledge.models import BuildPhase, Document, DocumentStatus, IndexBuild, WebSource
+from knowledge.models import Document, DocumentStatus, IndexBuild, WebSource
 from knowledge.vectors.base import collection_alias, vector_store
 
 logger = logging.getLogger(__name__)
@@ -141,13 +141,9 @@ def run_build(build_id: int, *, on_progress: OnProgress = no_progress, may_retry
 def carry_out(held: Held) -> Outcome:
     """The verb of all five kinds of jobs."""
     build = _build(held.job)
-
-    def watched(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
-        held.progress(done, total, phase)
-
     try:
         with named_trouble(), named_machine():
-            report = _carried_out(build, held, watched)
+            report = _carried_out(build, held, held.progress)
     except ApplicationError as error:
         error.public_message = staff_reason(error)
         if error.retryable:

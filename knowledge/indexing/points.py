@@ -230,7 +230,7 @@ class PointWriter:
         for batch in batches(planned, WRITE_BATCH):
             self._write_batch(batch)
             done += len(batch)
-            on_progress(done, len(planned))
+            on_progress(done, len(planned), BuildPhase.VECTORS)
 
     def settle(
         self, planned: Sequence[PlannedPoint], listed: Collection[str], on_progress: OnProgress = no_progress

@@ -76,7 +76,11 @@ def errors_to_terminal() -> Iterator[None]:
 
 
 class JsonCommand(BaseCommand):
-    """A command that tells people what it did, line by line, or a program with `--json`."""
+    """A command that tells people what it did, line by line, or a program with `--json`; errors are `errors_to_terminal`'s."""
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        with errors_to_terminal():
+            return super().execute(*args, **options)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
@@ -98,8 +102,7 @@ def deployment_named(slug: str) -> Deployment:
 
 
 def _named(rows: "QuerySet[M]", slug: str) -> M:
-    with errors_to_terminal():
-        row = rows.filter(slug=slug).first()
+    row = rows.filter(slug=slug).first()
     if row is None:
         kind = rows.model._meta.model_name
         known = ", ".join(rows.values_list("slug", flat=True)) or "none yet"

@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from chat.runs.terminal import ask
-from knowledge.management.terminal import JsonCommand, deployment_named, errors_to_terminal
+from knowledge.management.terminal import JsonCommand, deployment_named
 
 
 class Command(JsonCommand):
@@ -20,10 +20,7 @@ class Command(JsonCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         deployment = deployment_named(options["deployment"])
-        with errors_to_terminal():
-            row = ask(
-                deployment, options["question"], conversation_id=options["conversation"], dry_run=options["dry_run"]
-            )
+        row = ask(deployment, options["question"], conversation_id=options["conversation"], dry_run=options["dry_run"])
         lines = [row["answer"], f"\n— {row['answer_source']} {row['model']}".rstrip()]
         lines += [f"  [{source['n']}] {source['title']} ({source['score']:.3f})" for source in row["sources"]]
         if row["conversation_id"]:

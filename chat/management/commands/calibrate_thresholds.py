@@ -17,7 +17,7 @@ from chat.staff.calibration import (
     verdict_pairs,
 )
 from knowledge.embeddings.base import embedder
-from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal
+from knowledge.management.terminal import JsonCommand, agent_named
 from knowledge.thresholds import store_calibration
 
 
@@ -41,14 +41,13 @@ class Command(JsonCommand):
         if not 0 <= options["budget"] < 1:
             raise CommandError("--budget is a share between 0 and 1, such as 0.02.")
         index = agent_named(options["agent"]).slug if options["agent"] else ""
-        with errors_to_terminal():
-            pairs = read_pairs(options["pairs"]) if options["pairs"] else []
-            if options["verdicts"]:
-                pairs += verdict_pairs(index=index)
-            if not any(pair.same_answer is not None for pair in pairs):
-                raise CommandError("No pair says whether it has the same answer (`same_answer`).")
-            model = embedder()
-            proposal = propose_thresholds(pairs, embedder=model, budget=options["budget"])
+        pairs = read_pairs(options["pairs"]) if options["pairs"] else []
+        if options["verdicts"]:
+            pairs += verdict_pairs(index=index)
+        if not any(pair.same_answer is not None for pair in pairs):
+            raise CommandError("No pair says whether it has the same answer (`same_answer`).")
+        model = embedder()
+        proposal = propose_thresholds(pairs, embedder=model, budget=options["budget"])
         sources = [options["pairs"].name] if options["pairs"] else []
         sources += ["verdicts"] if options["verdicts"] else []
         stores = proposal.is_enough and not options["dry_run"]

@@ -8,14 +8,14 @@ from tqdm import tqdm
 from agents.jobs import carry_out, enqueue
 from agents.models import JobKind
 from chat.staff.model_check import told
-from knowledge.management.terminal import JsonCommand, errors_to_terminal
+from knowledge.management.terminal import JsonCommand
 
 
 class Command(JsonCommand):
     help = "Try the configured language model with the calls of production."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with errors_to_terminal(), tqdm(unit="check", file=sys.stderr, dynamic_ncols=True) as bar:
+        with tqdm(unit="check", file=sys.stderr, dynamic_ncols=True) as bar:
 
             def advance(done: int, total: int, phase: Any = "", /) -> None:
                 bar.total = total

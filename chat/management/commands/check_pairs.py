@@ -10,7 +10,7 @@ from agents.models import IndexingMethod
 from chat.staff.calibration import check_pairs, read_pairs, summarise
 from knowledge.embeddings.base import embedder
 from knowledge.language.spelling import NO_WORDS
-from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal
+from knowledge.management.terminal import JsonCommand, agent_named
 from knowledge.search import serving_threshold, vocabulary_of
 from knowledge.thresholds import load_calibrations
 from knowledge.vectors.base import collection_alias
@@ -26,16 +26,15 @@ class Command(JsonCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"]) if options["agent"] else None
-        with errors_to_terminal():
-            pairs = read_pairs(options["file"])
-            load_calibrations()
-            model = embedder()
-            threshold = serving_threshold(agent, model=model.recipe.model)
-            words = NO_WORDS
-            if agent:
-                words = vocabulary_of([collection_alias(agent.slug, IndexingMethod(agent.indexing_method))])
-            found = check_pairs(pairs, embedder=model, threshold=threshold, vocabulary=words)
-            checked = list(tqdm(found, total=len(pairs), unit="pair", dynamic_ncols=True))
+        pairs = read_pairs(options["file"])
+        load_calibrations()
+        model = embedder()
+        threshold = serving_threshold(agent, model=model.recipe.model)
+        words = NO_WORDS
+        if agent:
+            words = vocabulary_of([collection_alias(agent.slug, IndexingMethod(agent.indexing_method))])
+        found = check_pairs(pairs, embedder=model, threshold=threshold, vocabulary=words)
+        checked = list(tqdm(found, total=len(pairs), unit="pair", dynamic_ncols=True))
         summary = summarise(checked)
         report = {
             "rows": [each.as_json() for each in checked],

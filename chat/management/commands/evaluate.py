@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from tqdm import tqdm
 
 from chat.staff.golden import evaluate, questions_named, summarise
-from knowledge.management.terminal import JsonCommand, deployment_named, errors_to_terminal
+from knowledge.management.terminal import JsonCommand, deployment_named
 
 
 class Command(JsonCommand):
@@ -21,12 +21,11 @@ class Command(JsonCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         deployment = deployment_named(options["deployment"])
-        with errors_to_terminal():
-            questions = questions_named(options["questions"])
-            if questions is None:
-                raise CommandError(f"There is no set and no file {options['questions']}.")
-            asked = evaluate(deployment, questions)
-            rows = list(tqdm(asked, total=len(questions), unit="question", dynamic_ncols=True))
+        questions = questions_named(options["questions"])
+        if questions is None:
+            raise CommandError(f"There is no set and no file {options['questions']}.")
+        asked = evaluate(deployment, questions)
+        rows = list(tqdm(asked, total=len(questions), unit="question", dynamic_ncols=True))
         summary = summarise(rows)
         failed = [row for row in rows if not row["passed"]]
         lines = [f"{key}: {value}" for key, value in summary.items()]

@@ -11,7 +11,7 @@ from chat.staff.golden import last_questions, questions_named
 from knowledge.indexing.jobs import create_rebuild, enqueue_rebuild, run_build
 from knowledge.indexing.points import IndexReport
 from knowledge.indexing.rebuild import prepare_rollback, preview_rebuild, rollback_agent_index
-from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
+from knowledge.management.terminal import JsonCommand, agent_named, progress_bar, report_lines
 
 Report = dict[str, Any]
 #: Real questions that a rebuild is previewed with, when none are named.
@@ -43,19 +43,18 @@ class Command(JsonCommand):
         method = options["method"]
         methods = [IndexingMethod(method)] if method else sorted(agent.methods_in_use())
         lines: Callable[[Report], Iterable[str]] = _generation_line
-        with errors_to_terminal():
-            if options["dry_run"]:
-                asked = _questions(agent, options["questions"])
-                reports, lines = [_preview(agent, each, asked) for each in methods], _preview_lines
-            elif options["rollback"]:
-                # All of them first: one that cannot go back leaves the others where they are.
-                for each in methods:
-                    prepare_rollback(agent=agent, method=each)
-                reports = [{"generation": rollback_agent_index(agent=agent, method=each)} for each in methods]
-            elif options["enqueue"]:
-                reports = [{"generation": enqueue_rebuild(agent=agent, method=each).generation} for each in methods]
-            else:
-                reports, lines = [_rebuild(agent, each) for each in methods], report_lines
+        if options["dry_run"]:
+            asked = _questions(agent, options["questions"])
+            reports, lines = [_preview(agent, each, asked) for each in methods], _preview_lines
+        elif options["rollback"]:
+            # All of them first: one that cannot go back leaves the others where they are.
+            for each in methods:
+                prepare_rollback(agent=agent, method=each)
+            reports = [{"generation": rollback_agent_index(agent=agent, method=each)} for each in methods]
+        elif options["enqueue"]:
+            reports = [{"generation": enqueue_rebuild(agent=agent, method=each).generation} for each in methods]
+        else:
+            reports, lines = [_rebuild(agent, each) for each in methods], report_lines
         total = _sum(reports)
         self.tell(options, total, lines(total))
 

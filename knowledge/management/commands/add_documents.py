@@ -14,7 +14,7 @@ from knowledge.indexing.jobs import build_missing_indexes, enqueue_questions, re
 from knowledge.indexing.path import index_documents, store_files
 from knowledge.indexing.points import IndexReport
 from knowledge.indexing.refresh import add_source
-from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
+from knowledge.management.terminal import JsonCommand, agent_named, progress_bar, report_lines
 from knowledge.models import Category, page_address
 from knowledge.readers.registry import SUPPORTED_SUFFIXES
 
@@ -37,7 +37,7 @@ class Command(JsonCommand):
         addresses = [path for path in options["paths"] if page_address(path)]
         files = list_files([Path(path) for path in options["paths"] if not page_address(path)], report)
         category = None
-        with errors_to_terminal(), progress_bar("point") as on_progress:
+        with progress_bar("point") as on_progress:
             if options["category"]:
                 category, _ = Category.objects.get_or_create(name=options["category"][:200])
             documents, unchanged = store_files(agent, files, category, report)

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from knowledge.errors import KnowledgeError
-from knowledge.management.terminal import JsonCommand, errors_to_terminal, progress_bar
+from knowledge.management.terminal import JsonCommand, progress_bar
 from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore, vector_store
 
 
@@ -68,7 +68,7 @@ class Command(JsonCommand):
         source, target = _store(options["source"]), _store(options["target"])
         if settings.VECTOR_STORES[options["source"]] == settings.VECTOR_STORES[options["target"]]:
             raise CommandError("--from and --to are the same store: there is nothing to copy.")
-        with errors_to_terminal(), progress_bar("point") as on_progress:
+        with progress_bar("point") as on_progress:
             report = migrate_vectors(source=source, target=target, on_progress=on_progress)
         line = (
             f"{len(report['collections'])} collections, {report['points']} points, "

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from knowledge.indexing.rebuild import unused_generations
-from knowledge.management.terminal import JsonCommand, errors_to_terminal
+from knowledge.management.terminal import JsonCommand
 from knowledge.vectors.base import vector_store
 
 
@@ -17,11 +17,10 @@ class Command(JsonCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         store = vector_store()
-        with errors_to_terminal():
-            dropped = unused_generations()
-            if not options["dry_run"]:
-                for info in dropped:
-                    store.drop(info.name)
+        dropped = unused_generations()
+        if not options["dry_run"]:
+            for info in dropped:
+                store.drop(info.name)
         points = sum(info.points for info in dropped)
         verb = "would be dropped" if options["dry_run"] else "dropped"
         self.tell(

@@ -8,7 +8,7 @@ from agents.models import Agent
 from knowledge.embeddings.base import Recipe, embedder
 from knowledge.errors import CollectionMissingError, EmbeddingMismatchError
 from knowledge.indexing.points import current_generation
-from knowledge.management.terminal import JsonCommand, errors_to_terminal
+from knowledge.management.terminal import JsonCommand
 from knowledge.vectors.base import VectorStore, collection_alias, vector_store
 
 
@@ -18,13 +18,12 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         store = vector_store()
         recipe = embedder().recipe
-        with errors_to_terminal():
-            store.ping()
-            rows = [
-                _prepare(store, agent, alias, recipe)
-                for agent in Agent.objects.order_by("slug")
-                for alias in sorted(agent.methods_in_use())
-            ]
+        store.ping()
+        rows = [
+            _prepare(store, agent, alias, recipe)
+            for agent in Agent.objects.order_by("slug")
+            for alias in sorted(agent.methods_in_use())
+        ]
         name = type(store).__name__
         lines = ["{alias}: {state} ({collection})".format(**row) for row in rows]
         self.tell(options, {"store": name, "recipe": recipe.as_json(), "indexes": rows}, [f"{name} answers.", *lines])

@@ -3,7 +3,7 @@
 from typing import Any
 
 from knowledge.embeddings.base import Recipe, embedder
-from knowledge.management.terminal import JsonCommand, errors_to_terminal
+from knowledge.management.terminal import JsonCommand
 from knowledge.vectors.base import CollectionInfo, vector_store
 
 
@@ -13,8 +13,7 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         store = vector_store()
         recipe = embedder().recipe
-        with errors_to_terminal():
-            rows = [_row(info, recipe) for info in store.collections()]
+        rows = [_row(info, recipe) for info in store.collections()]
         points = sum(row["points"] for row in rows)
         name = type(store).__name__
         self.tell(

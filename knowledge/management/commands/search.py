@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from agents.effective import effective_config
-from knowledge.management.terminal import JsonCommand, deployment_named, errors_to_terminal
+from knowledge.management.terminal import JsonCommand, deployment_named
 from knowledge.search import Passage, search_as
 
 
@@ -20,8 +20,7 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         config = effective_config(deployment_named(options["deployment"]))
         limit = max(0, options["limit"]) or config.match_count
-        with errors_to_terminal():
-            found = search_as(config, options["question"], limit=limit)
+        found = search_as(config, options["question"], limit=limit)
         passages = found.passages(limit)
         self.tell(
             options,

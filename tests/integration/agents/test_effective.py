@@ -28,8 +28,8 @@ class EffectiveConfigTests(TestCase):
         agent = make_agent(indexing_method=IndexingMethod.QA_ATOMIC)
         legacy = make_deployment(agent, slug="l", config_overlay={"indexing_method": "legacy"})
         unknown = make_deployment(agent, slug="u", config_overlay={"indexing_method": "nouveau"})
-        assert legacy.effective_indexing_method is IndexingMethod.LEGACY
-        assert unknown.effective_indexing_method is IndexingMethod.QA_ATOMIC
+        assert legacy.method_of(legacy.agent) is IndexingMethod.LEGACY
+        assert unknown.method_of(unknown.agent) is IndexingMethod.QA_ATOMIC
         assert agent.methods_in_use() == {IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY}
 
     def test_overlay_with_unknown_key_or_bad_value_is_refused_by_name(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.isolation import read_from_json, read_here
+from knowledge.isolation import REPLY, read_here
 from knowledge.language.words import (
     _MEANINGS_FILE,
     ACCENTED,
@@ -133,4 +133,4 @@ def test_long_document_is_judged_over_its_whole_length() -> None:
 def test_language_comes_through_the_pipe_of_the_reader() -> None:
     read = read_here(TEXTS["en"].encode(), filename="a.txt")
     assert read.language == "en"
-    assert read_from_json(asdict(read)) == read
+    assert REPLY.validate_python(asdict(read)) == read
