@@ -150,7 +150,7 @@ async def quote_passages(turn: TurnInProgress, *, instead: str = "") -> bool:
         return False
     nearest = in_language_first(inside.passages(len(inside.hits)), turn.result.language)
     nearest = without_twins(nearest, 2 * EXTRACTIVE_PASSAGES)
-    passages = await in_database(widened, nearest, EXTRACTIVE_PASSAGES, is_quoted=True)
+    passages = await in_database(widened, nearest, EXTRACTIVE_PASSAGES)
     answer = turn.answer
     if answer.text:
         await turn.forget_text()
@@ -376,7 +376,7 @@ async def generate(turn: TurnInProgress, llm: LanguageModel) -> None:
     config, passages = turn.config, list[Passage]()
     if turn.found.hits and not turn.by_tool:
         nearest = without_twins(turn.found.passages(len(turn.found.hits)), 2 * config.match_count)
-        passages = without_repeats(await in_database(widened, nearest, config.match_count, is_quoted=False))
+        passages = without_repeats(await in_database(widened, nearest, config.match_count))
     writing = _Writing(turn, llm, passages)
     try:
         try:

@@ -1,9 +1,8 @@
 """The answer where no model writes one: the best passages, quoted whole with their source.
 
-What is shown is cut from the passage and what stands beside it on its page (`widened`): a rule with its exception, a
-list with what announces it, the steps of a procedure. A passage that is too long is one run of its blocks around the
-one that shares the question's rarest words; what is left out is marked. The sentence, item or row that shares most is
-in bold.
+What is shown is cut from the passage and its neighbours in its section (`widened`): a rule with its exception, a list
+with what announces it. A passage that is too long is one run of its blocks around the one that shares the question's
+rarest words; what is left out is marked. The sentence, item or row that shares most is in bold.
 """
 
 import re
@@ -23,7 +22,7 @@ from knowledge.language.words import content_stems, language_of, same_writing
 from knowledge.models import Chunk
 from knowledge.search import Passage, PointType
 
-#: Of the first quote (`CHUNK_MAX_CHARACTERS`); of the others, and of a passage with what stands beside it.
+#: Of the first quote (`CHUNK_MAX_CHARACTERS`), and of the others and a passage with its neighbours.
 MAX_FIRST_QUOTE_CHARACTERS = 1_800
 MAX_QUOTE_CHARACTERS = 1_100
 #: A later passage is quoted from this share of the first one's relevance on, else only named (`benchmarks/passages`).
@@ -31,8 +30,8 @@ LEAST_SHARE = 0.75
 
 QUOTES_INTRO = gettext_noop("Voici ce que disent les documents les plus proches de votre question :")
 _LEFT_OUT = "[…]"
-#: Passages of its page that may be shown on each side of one that was found, as far as there is room.
-_NEIGHBOURS = 3
+#: Passages of a section that may be shown beside one that was found: so many before it, and after it.
+_BEFORE, _AFTER = 1, 2
 #: A stop after a short word is an abbreviation's (« art. L. 512 », « M. Dupont »): joining sentences is harmless.
 _NO_ABBREVIATION = "".join(rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, 5))
 #: Where a sentence ends: before a capital, a quotation or a span of code.
@@ -54,35 +53,33 @@ class _Block:
     kind: str
 
     @property
+    def is_bold(self) -> bool:
+        return bool(_BOLD_LINE.fullmatch(self.text.strip()))
+
+    @property
     def announces(self) -> bool:
         """Whether what follows belongs to it."""
-        said = self.text.strip()
-        is_title = bool(_BOLD_LINE.fullmatch(said)) and not said.rstrip("*_ ").endswith((".", "!"))
-        return self.kind == "heading" or is_title or said.rstrip("*_ ").endswith(":")
+        said = self.text.rstrip("*_ ")
+        return self.kind == "heading" or said.endswith(":") or (self.is_bold and not said.endswith((".", "!")))
 
 
-def widened(passages: Sequence[Passage], limit: int, *, is_quoted: bool) -> list[Passage]:
-    """The first `limit` passages, each with what is beside it, as far as there is room; none twice.
-
-    A quote goes on in other sections of its page. What a model reads ends with its section: it cites by passage.
-    """
-    near = _neighbours([each for each in passages if each.chunk_id and each.chunk_index is not None])
+def widened(passages: Sequence[Passage], limit: int) -> list[Passage]:
+    """The first `limit` passages, each with its neighbours as far as they fit; none that is shown already."""
+    of_documents = [each for each in passages if each.chunk_id and each.type is not PointType.QA_PAIR]
+    near = _neighbours([each for each in of_documents if each.chunk_index is not None])
     shown: list[Passage] = []
     used: set[int] = set()
     for passage in passages:
-        if passage.type is PointType.QA_PAIR or (passage.document_id, passage.chunk_index) not in near:
-            shown.append(passage)
-        elif passage.chunk_id not in used:
-            shown.append(_wide(passage, near, used, is_quoted))
         if len(shown) == limit:
             break
+        if passage.chunk_id in used and passage in of_documents:
+            continue
+        place = (passage.document_id, passage.chunk_index)
+        shown.append(_wide(passage, near, used) if place in near else passage)
     return shown
 
 
 _Near = Mapping[tuple[int | None, int | None], tuple[int, str, str]]
-
-
-_NOTHING = (0, "", "")
 
 
 def _neighbours(passages: Sequence[Passage]) -> _Near:
@@ -90,39 +87,30 @@ def _neighbours(passages: Sequence[Passage]) -> _Near:
     wanted = Q(pk__in=[])
     for each in passages:
         rank = each.chunk_index or 0
-        wanted |= Q(document_id=each.document_id, index__range=(rank - _NEIGHBOURS, rank + _NEIGHBOURS))
-    rows = Chunk.objects.current().filter(wanted)
+        wanted |= Q(document_id=each.document_id, index__range=(rank - _BEFORE, rank + _AFTER))
+    rows = Chunk.objects.current().filter(wanted) if passages else Chunk.objects.none()
     fields = ("document_id", "index", "pk", "parent_context", "content")
     return {(document, index): (pk, path, text) for document, index, pk, path, text in rows.values_list(*fields)}
 
 
-def _wide(passage: Passage, near: _Near, used: set[int], is_quoted: bool) -> Passage:
-    """The passage with the blocks after it, then those before it, as far as there is room; other sections are headed."""
+def _wide(passage: Passage, near: _Near, used: set[int]) -> Passage:
+    """The passage with the blocks after it, then those before it, in its section, as far as there is room."""
     document, rank = passage.document_id, passage.chunk_index or 0
     own, path, _own_text = near[document, rank]
     used.add(own)
     content = passage.content
-    for step in (1, -1):
-        for at in range(rank + step, rank + step * (_NEIGHBOURS + 1), step):
-            pk, section, text = near.get((document, at), _NOTHING)
-            if pk in used or not text or (section != path and not is_quoted):
+    for steps in (range(1, _AFTER + 1), range(-1, -_BEFORE - 1, -1)):
+        for step in steps:
+            pk, section, text = near.get((document, rank + step), (None, "", ""))
+            if pk is None or pk in used or section != path:
                 break
             blocks = [block.text for block in _blocks(text)]
-            begins = near.get((document, at - 1), _NOTHING)[1] != section
-            if section and begins and not f"{path} > ".startswith(f"{section} > "):
-                blocks.insert(0, _title(section))
-            if path and path != section and at == rank - 1:
-                blocks.append(_title(path))
             while blocks and len(content) + len(blocks[0 if step > 0 else -1]) + 2 <= MAX_QUOTE_CHARACTERS:
                 content = f"{content}\n\n{blocks.pop(0)}" if step > 0 else f"{blocks.pop()}\n\n{content}"
             if blocks:
                 break
             used.add(pk)
     return passage if content == passage.content else passage.with_values(content=content)
-
-
-def _title(section: str) -> str:
-    return f"**{section.rpartition(' > ')[2]}**"
 
 
 def quoted_text(passages: Sequence[Passage], question: str) -> str:
@@ -240,8 +228,12 @@ def telling_part(content: str, question: str, limit: int = MAX_QUOTE_CHARACTERS)
     first, last = _run(blocks, _weights(blocks, question), limit)
     if first == last and len(blocks[first].text) > limit:
         return _of_block(blocks[first], question, limit, is_first=first == 0, is_last=last == len(blocks) - 1)
-    # Where one follows the other they are steps, not headings.
-    if last > first and blocks[last].announces and not blocks[last - 1].announces:
+    # Three lines in bold are steps, not headings of the next.
+    while (
+        last > first
+        and blocks[last].announces
+        and not all(each.is_bold for each in blocks[max(last - 2, 0) : last + 1])
+    ):
         last -= 1
     text = "\n\n".join(block.text for block in blocks[first : last + 1])
     text = f"{_LEFT_OUT}\n\n{text}" if first else text

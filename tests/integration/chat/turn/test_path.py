@@ -18,7 +18,7 @@ from chat.runs.afterwards import settle
 from chat.runs.runner import read_turn
 from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn
-from chat.turn.quoting import MAX_FIRST_QUOTE_CHARACTERS, widened
+from chat.turn.quoting import MAX_QUOTE_CHARACTERS, widened
 from chat.turn.values import DIRECT_MODEL, TurnRequest, TurnResult
 from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.search import Passage
@@ -315,7 +315,7 @@ def hit(chunk: Chunk) -> Passage:
 
 
 class WideningTests(TestCase):
-    """The passage with what stands beside it, as far as there is room."""
+    """The passage with its neighbours of the same section, as far as there is room."""
 
     def setUp(self) -> None:
         document = Document.objects.create(agent=make_agent(), name="guide.md", status=DocumentStatus.INDEXED)
@@ -327,28 +327,21 @@ class WideningTests(TestCase):
         ]
 
     def test_a_rule_comes_with_what_stands_around_it_in_its_section(self) -> None:
-        (shown,) = widened([hit(self.chunks[1])], 3, is_quoted=False)
+        (shown,) = widened([hit(self.chunks[1])], 3)
         assert shown.content == "Avant.\n\nLa règle vaut pour tous :\n\n- sauf les mineurs"
         assert shown.chunk_id == self.chunks[1].pk
 
-    def test_a_quote_goes_on_in_other_sections_under_their_headings(self) -> None:
-        (shown,) = widened([hit(self.chunks[1])], 3, is_quoted=True)
-        assert shown.content == "Avant.\n\nLa règle vaut pour tous :\n\n- sauf les mineurs\n\n**Recours**\n\nAilleurs."
-        (shown,) = widened([hit(self.chunks[3])], 3, is_quoted=True)
-        assert shown.content.startswith("**Prêt**\n\nAvant.\n\nLa règle")
-        assert shown.content.endswith("mineurs\n\n**Recours**\n\nAilleurs.")
-
     def test_a_passage_that_an_earlier_one_shows_is_left_out(self) -> None:
-        shown = widened([hit(each) for each in self.chunks[1:]], 3, is_quoted=False)
+        shown = widened([hit(each) for each in self.chunks[1:]], 3)
         assert [each.chunk_id for each in shown] == [self.chunks[1].pk, self.chunks[3].pk]
 
     def test_there_is_no_room_beside_a_long_passage(self) -> None:
-        self.chunks[1].content = "x" * (MAX_FIRST_QUOTE_CHARACTERS - 3)
+        self.chunks[1].content = "x" * (MAX_QUOTE_CHARACTERS - 3)
         self.chunks[1].save()
-        (shown,) = widened([hit(self.chunks[1])], 1, is_quoted=True)
+        (shown,) = widened([hit(self.chunks[1])], 1)
         assert shown.content == self.chunks[1].content
 
     def test_a_disabled_neighbour_is_not_shown(self) -> None:
         Chunk.objects.filter(pk=self.chunks[2].pk).update(enabled=False)
-        (shown,) = widened([hit(self.chunks[1])], 1, is_quoted=False)
+        (shown,) = widened([hit(self.chunks[1])], 1)
         assert shown.content == "Avant.\n\nLa règle vaut pour tous :"
