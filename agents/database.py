@@ -91,7 +91,7 @@ def wait_at_most(seconds: float) -> None:
         # One opened before has the time set then; in an ASGI server's loop Django closes nothing, but a thread does.
         opened = connections[DEFAULT_DB_ALIAS]
         opened.inc_thread_sharing()
-        closing = threading.Thread(target=_close_with_pool, args=(opened,))
+        closing = threading.Thread(target=close_with_pool, args=(opened,))
         closing.start()
         closing.join()
         opened.dec_thread_sharing()
@@ -99,7 +99,8 @@ def wait_at_most(seconds: float) -> None:
         options["timeout"] = seconds
 
 
-def _close_with_pool(opened: Any) -> None:
+def close_with_pool(opened: Any) -> None:
+    """Close a connection and the pool that it is from, where it has one."""
     opened.close()
     if hasattr(opened, "close_pool"):
         opened.close_pool()

@@ -103,10 +103,10 @@ def connect_without_a_pool(**_kwargs: Any) -> None:
     """A task has one connection, which is closed at its end. A pool would be shared with the processes that are forked."""
     from django.db import connections
 
+    from agents.database import close_with_pool
+
     for connection in connections.all(initialized_only=True):
-        connection.close()
-        if hasattr(connection, "close_pool"):
-            connection.close_pool()
+        close_with_pool(connection)
     for options in connections.settings.values():
         options.get("OPTIONS", {}).pop("pool", None)
 

@@ -166,7 +166,6 @@ class GroupAdmin(DjangoGroupAdmin, _PermissionPicker):
     inlines = (GroupLimit,)
     fields = ("name", "meant_for", "permissions")
     readonly_fields = ("meant_for",)
-    list_filter = ()
     list_select_related = False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:

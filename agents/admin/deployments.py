@@ -213,7 +213,6 @@ class AgentAdmin(SettingsAdmin):
     list_filter = ("indexing_method",)
     list_select_related = False
     search_fields = ("name", "slug", "description")
-    ordering = ("name",)
     prepopulated_fields: ClassVar = {"slug": ("name",)}
     fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets(KNOBS))
 
@@ -297,7 +296,6 @@ class DeploymentAdmin(SettingsAdmin):
     list_filter = ("is_active", "audience", "agent")
     list_select_related = ("agent",)
     search_fields = ("name", "slug", "agent__name")
-    ordering = ("name",)
     autocomplete_fields = ("agent",)
     inlines = (SpecialistInline,)
     prepopulated_fields: ClassVar = {"slug": ("name",)}

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
-from django.core.files.uploadhandler import FileUploadHandler
+from django.core.files.uploadhandler import MemoryFileUploadHandler
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import get_object_or_404, redirect, render
@@ -456,20 +456,15 @@ class _FilesTooLargeError(RequestDataTooBig):
     """All files of a form."""
 
 
-class UploadsTogether(FileUploadHandler):
-    """Refuses a form whose files together are larger than `MAX_UPLOAD_BYTES`; other handlers take the files."""
+class UploadsTogether(MemoryFileUploadHandler):
+    """Refuses a form whose files together are larger than `MAX_UPLOAD_BYTES`, before any of them is read."""
 
     def handle_raw_input(
         self, input_data: Any, META: Any, content_length: int, boundary: str, encoding: str | None = None
     ) -> None:
         if content_length > MAX_UPLOAD_BYTES:
             raise _FilesTooLargeError
-
-    def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes:
-        return raw_data
-
-    def file_complete(self, file_size: int) -> None:
-        return None
+        super().handle_raw_input(input_data, META, content_length, boundary, encoding)
 
 
 def failed(request: HttpRequest) -> HttpResponse:

@@ -133,7 +133,6 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     list_filter = ("status", "kind", "agent")
     list_select_related = ("agent",)
     search_fields = ("agent__name", "agent__slug", "error")
-    ordering = ("-created_at",)
     actions = ("retry", "cancel")
     fieldsets = (
         (None, {"fields": ("title", "agent_link", "state", "progress", "failure", "problems", "figures")}),

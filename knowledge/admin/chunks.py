@@ -204,7 +204,6 @@ class ChunkAdmin(ReadOnlyAdmin):
     list_filter_submit = True
     list_select_related = ("document", "category")
     search_fields = ("content", "parent_context", "document__name", "document__title")
-    ordering = ("document", "index")
     actions = ("enable", "disable")
     readonly_fields = ("document_link", "work", "source_text", "origin", "units_list", "resting", "summary")
 

@@ -74,10 +74,8 @@ _DOCUMENT_TONES: dict[str, Tone] = {
 class CategoryAdmin(StaffAdmin):
     purpose = _("Les sujets dans lesquels les documents sont rangés.")
     list_display = ("name", "documents")
-    list_filter = ()
     list_select_related = False
     search_fields = ("name",)
-    ordering = ("name",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Category]:
         categories: QuerySet[Category] = super().get_queryset(request)
@@ -138,7 +136,6 @@ class DocumentAdmin(StaffAdmin):
     )
     list_select_related = ("agent", "category", "page")
     search_fields = ("name", "title")
-    ordering = ("name",)
     actions = ("index_again",)
     own_pages = (("<int:document_id>/file/", download_file, "file"),)
     readonly_fields = (*_DESCRIPTION, "file_link", "created_at", "indexed_at")
@@ -391,7 +388,6 @@ class WebSourceAdmin(StaffAdmin):
     list_filter = ("kind", "is_active", "agent", "category")
     list_select_related = ("agent",)
     search_fields = ("url",)
-    ordering = ("url",)
     autocomplete_fields = ("agent", "category")
     actions = ("read_again",)
     fields = ("agent", "url", "category", "refresh_hours", "is_active")

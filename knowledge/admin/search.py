@@ -53,7 +53,6 @@ class SynonymAdmin(StaffAdmin):
     list_filter = ("state", "agent")
     list_select_related = ("agent",)
     search_fields = ("short", "long", "short_key", "long_key", "documents__title")
-    ordering = ("short", "long")
     actions = ("confirm", "refuse")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Synonym]:

@@ -55,10 +55,6 @@ def progress_bar(unit: str) -> Iterator[OnProgress]:
         yield advance
 
 
-def print_json(stdout: Any, value: Mapping[str, Any]) -> None:
-    stdout.write(json.dumps(value, ensure_ascii=False, default=str))
-
-
 @contextmanager
 def errors_to_terminal() -> Iterator[None]:
     """Our errors, and the database's, as a message on standard error and a non-zero exit status."""
@@ -87,7 +83,7 @@ class JsonCommand(BaseCommand):
 
     def tell(self, options: Mapping[str, Any], value: Mapping[str, Any], lines: Iterable[str]) -> None:
         if options["json"]:
-            print_json(self.stdout, value)
+            self.stdout.write(json.dumps(value, ensure_ascii=False, default=str))
             return
         for line in lines:
             self.stdout.write(line)

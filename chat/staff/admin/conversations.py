@@ -71,7 +71,6 @@ class ConversationAdmin(PrivateAdmin):
     list_filter_submit = True
     list_select_related = ("deployment", "user", "api_key")
     search_fields = ("title", "phase", "project")
-    ordering = ("-updated_at",)
     fieldsets = (
         (None, {"fields": ("deployment_link", "asker", "channel", "is_temporary", "created_at", "updated_at")}),
         (_("Phase et projet"), {"fields": ("phase", "project")}),
@@ -306,7 +305,6 @@ class FeedbackAdmin(PrivateAdmin):
     list_select_related = ("turn__conversation__deployment", "settled_by", "owner")
     actions = ("give_back", "dismiss")
     search_fields = ("comment", "turn__messages__content")
-    ordering = ("-updated_at",)
     fields = (
         "way",
         "verdict",

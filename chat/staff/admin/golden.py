@@ -141,7 +141,6 @@ class GoldenSetAdmin(StaffAdmin):
     list_filter = ("deployment",)
     list_select_related = ("deployment",)
     search_fields = ("name",)
-    ordering = ("name",)
     fields = ("name", "deployment", "language", "added")
     own_pages = (("<int:set_id>/run/", run_set, "run"),)
 
@@ -243,7 +242,6 @@ class GoldenRunAdmin(ReadOnlyAdmin):
     list_display = ("__str__", "changed", "state", "figures", "created_at")
     list_filter = ("job__status", "golden_set", "deployment")
     list_select_related = ("golden_set", "deployment", "job")
-    ordering = ("-pk",)
     fields = ("state", "progress", "where", "changed", "error", "by", "created_at")
     own_pages = (("what-if/", what_if, "whatif"), ("<int:run_id>/cancel/", cancel, "cancel"))
 

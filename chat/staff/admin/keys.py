@@ -46,7 +46,6 @@ class ApiKeyAdmin(_RevocableAdmin):
     list_display = ("name", "shown_prefix", "opened", "last_used_at", "expires_at", "is_revoked")
     list_filter = ("is_revoked", "deployments")
     search_fields = ("name", "prefix")
-    ordering = ("name",)
     fields = ("name", "deployments", "expires_at", "is_revoked", "shown_prefix", "last_used_at")
     readonly_fields = ("shown_prefix", "last_used_at")
     filter_horizontal = ("deployments",)
