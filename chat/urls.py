@@ -2,6 +2,7 @@
 
 from django.conf import settings
 from django.urls import include, path, re_path
+from django.views.generic import RedirectView
 from rest_framework.routers import SimpleRouter
 
 from chat.api import batches, conversations, openai, questions
@@ -21,6 +22,8 @@ urlpatterns = [
     path("d/<slug:slug>/c/<uuid:conversation_id>/", views.chat_page, name="chat-conversation"),
     path("logos/<slug:digest>.png", views.logo, name="logo"),
     path("p/<str:token>/", views.passage_page, name="cited-passage"),
+    # Where the pictures stood until 0.3.0: answers that people keep lead there.
+    path("p/<str:token>/page/", RedirectView.as_view(pattern_name="cited-passage", permanent=True)),
     path("p/<str:token>/page/<int:page>.png", views.page_image, name="cited-page-image"),
     path("s/<slug:token>/", views.shared_page, name="shared-thread"),
     path(f"{_CONVERSATION}/export", conversations.ExportView.as_view(), name="conversation-export"),

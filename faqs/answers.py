@@ -10,6 +10,7 @@ import unicodedata
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from copy import copy
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -315,6 +316,7 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> S
 def _why_not(entry: CachedResponse) -> str:
     """The reason why the memory does not serve this entry; empty where staff may validate it as it is."""
     if entry.status == EntryStatus.TO_REVIEW and entry.status_reason in _UNREAD:
+        entry = copy(entry)
         entry.status = EntryStatus.VALID
     refusal = why_not_served(entry, max_age_days=effective_config(entry.deployment).memory_max_age_days)
     if refusal == "not_valid" and entry.status_reason and entry.status_reason not in _UNREAD:

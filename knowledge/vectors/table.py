@@ -280,7 +280,7 @@ def _scrolled(row: VectorCollection, batch_size: int) -> Iterator[list[Point]]:
 
 
 def _hits(row: VectorCollection, found: Sequence[tuple[uuid.UUID, float, float]]) -> list[Hit]:
-    """The found points with their payloads; one that was deleted a moment ago is left out."""
+    """The found points with their payloads; one that was deleted a moment ago is left out, unless its payload is held."""
     # What this transaction wrote may be rolled back.
     held = {} if Uncommitted.covers(row.uuid) else _decoded.get(dict, (row.uuid, row.version))
     payloads = held | _payloads(row, [key for key, *_scores in found if key not in held])

@@ -246,20 +246,23 @@ export class Conversations {
     if (await this.removed(ids)) { this.choose(null); this.search.focus(); }
   }
 
-  /** What is no longer there is gone as well. Returns whether they are. */
+  /** Deletes one after the other up to a failure; what is no longer there is gone as well. Returns whether all are. */
   async removed(ids) {
-    try {
-      for (const id of ids) await deleteConversation(id).catch((error) => { if (error.status !== 404) throw error; });
-    } catch (error) {
-      this.handlers.failed(error);
-      return false;
+    const deleted = [];
+    let failure = null;
+    for (const id of ids) {
+      await deleteConversation(id).catch((error) => { if (error.status !== 404) failure = error; });
+      if (failure) break;
+      deleted.push(id);
+      this.chosen?.delete(id);
     }
-    const stays = (row) => !ids.includes(row.id);
+    const stays = (row) => !deleted.includes(row.id);
     this.rows = this.rows.filter(stays);
     this.found = this.found?.filter(stays) ?? null;
     this.draw();
-    this.handlers.deleted(ids);
-    return true;
+    if (deleted.length) this.handlers.deleted(deleted);
+    if (failure) this.handlers.failed(failure);
+    return !failure;
   }
 }
 
