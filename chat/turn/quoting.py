@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from math import log
 
-from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from markdown_it import MarkdownIt
@@ -84,13 +83,13 @@ _Near = Mapping[tuple[int | None, int | None], tuple[int, str, str]]
 
 def _neighbours(passages: Sequence[Passage]) -> _Near:
     """The key, headings and text of the passages and of those beside them, by document and rank."""
-    wanted = Q(pk__in=[])
-    for each in passages:
-        rank = each.chunk_index or 0
-        wanted |= Q(document_id=each.document_id, index__range=(rank - _BEFORE, rank + _AFTER))
-    rows = Chunk.objects.current().filter(wanted) if passages else Chunk.objects.none()
-    fields = ("document_id", "index", "pk", "parent_context", "content")
-    return {(document, index): (pk, path, text) for document, index, pk, path, text in rows.values_list(*fields)}
+    beside = range(-_BEFORE, _AFTER + 1)
+    wanted = {(each.document_id, (each.chunk_index or 0) + step) for each in passages for step in beside}
+    documents, ranks = {document for document, _rank in wanted}, {rank for _document, rank in wanted}
+    # Two lists cost half of a range for each passage; what has a rank of another document's passage is dropped.
+    rows = Chunk.objects.current().filter(document_id__in=documents, index__in=ranks)
+    found = rows.values_list("document_id", "index", "pk", "parent_context", "content")
+    return {(row[0], row[1]): row[2:] for row in found if row[:2] in wanted}
 
 
 def _wide(passage: Passage, near: _Near, used: set[int]) -> Passage:

@@ -21,7 +21,7 @@ from chat.turn.path import run_turn
 from chat.turn.quoting import MAX_QUOTE_CHARACTERS, widened
 from chat.turn.values import DIRECT_MODEL, TurnRequest, TurnResult
 from knowledge.models import Chunk, Document, DocumentStatus
-from knowledge.search import Passage
+from knowledge.search import Passage, PointType
 from tests.factories import (
     add_document,
     make_agent,
@@ -325,6 +325,16 @@ class WideningTests(TestCase):
             Chunk.objects.create(document=document, index=at, content=text, parent_context=path, content_hash=str(at))
             for at, (text, path) in enumerate(zip(texts, paths, strict=True))
         ]
+
+    def test_the_ranks_of_one_document_widen_no_pair_of_another(self) -> None:
+        other = Document.objects.create(agent=make_agent(), name="autre.md", status=DocumentStatus.INDEXED)
+        first, _second, last = [
+            Chunk.objects.create(document=other, index=at, content=f"n° {at}", content_hash=str(at))
+            for at in (1, 2, 20)
+        ]
+        pair = hit(first).with_values(type=PointType.QA_PAIR)
+        shown = widened([hit(self.chunks[1]), hit(last), pair], 3)
+        assert [each.content for each in shown[1:]] == ["n° 20", "n° 1"]
 
     def test_a_rule_comes_with_what_stands_around_it_in_its_section(self) -> None:
         (shown,) = widened([hit(self.chunks[1])], 3)
