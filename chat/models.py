@@ -385,8 +385,6 @@ class ToolExecution(models.Model):
     is_personal = models.BooleanField(default=False)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    #: As its round asks for it (`chat.thread.rounds`).
-    call: RequestedCall
 
     class Meta:
         ordering: ClassVar = ["position"]
@@ -398,9 +396,10 @@ class ToolExecution(models.Model):
         return f"{self.name} · {self.state}"
 
     @property
-    def is_due(self) -> bool:
-        """Neither started by anyone nor ended; what was started and never ended may have taken effect."""
-        return self.state == ExecutionState.PLANNED
+    def call(self) -> RequestedCall:
+        """As its round asks for it."""
+        asked = self.round.tool_calls[self.position]
+        return RequestedCall(self.tool_call_id, self.name, asked["function"]["arguments"])
 
 
 class AppliedOperation(models.Model):

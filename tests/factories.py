@@ -18,7 +18,7 @@ from agents.models import Agent, Deployment, IndexingMethod
 from agents.settings import KNOBS
 from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
 from chat.thread.messages import ThreadMessage
-from chat.thread.turns import ClaimedTurn, Ending
+from chat.thread.turns import ClaimedTurn, save_exchange
 from chat.turn.values import Answer, TurnResult
 from faqs.answer_points import sync_learned
 from faqs.answers import save_learned
@@ -336,15 +336,15 @@ def declared_tools(*specs: ToolSpec) -> Iterator[None]:
             registry.remove(spec.name)
 
 
-def make_ending(claimed: ClaimedTurn, text: str) -> Ending:
-    """What saves an answer to a claimed turn."""
-    result = TurnResult(Answer(text=text))
-    return Ending(
+def save_answer(claimed: ClaimedTurn, text: str, *, run: int | None = None, **columns: Any) -> int | None:
+    """End a claimed turn with an answer; `columns` of its row are in the place of those of a plain one."""
+    columns = {**TurnResult(Answer(text=text)).columns(), "status": TurnStatus.DONE, **columns}
+    return save_exchange(
         turn_id=claimed.turn_id,
         conversation_id=claimed.conversation_id,
-        run=claimed.run,
-        status=result.status,
+        run=claimed.run if run is None else run,
+        status=columns.pop("status"),
         text=text,
         sources=[],
-        columns=result.columns(),
+        columns=columns,
     )

@@ -25,7 +25,7 @@ from chat.access.rate_limits import address_of, limit_asking
 from chat.api.errors import answering_errors
 from chat.api.framework import CarriedSession, hand_out_token
 from chat.errors import ApprovalOverError, InvalidMessageError, MessageTooLargeError
-from chat.models import Approval, Conversation, Turn, TurnStatus
+from chat.models import Approval, Conversation, ToolExecution, Turn, TurnStatus
 from chat.protocol import (
     Beat,
     Done,
@@ -41,7 +41,6 @@ from chat.protocol import (
 )
 from chat.rendering import render_answer
 from chat.runs.runner import runner
-from chat.thread.rounds import approvals_of
 
 
 class HeldRights:
@@ -265,8 +264,9 @@ async def decide_call(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseB
     try:
         await runner.decide(turn, tool_call_id=call_id, is_approved=is_approved, language=caller.language())
     except ApprovalOverError:
-        decided = {call.call.id: call.approval for call in await in_database(approvals_of, turn.pk)}
-        if decided.get(call_id) != (Approval.APPROVED if is_approved else Approval.DENIED):
+        said = Approval.APPROVED if is_approved else Approval.DENIED
+        same = ToolExecution.objects.filter(round__turn=turn, tool_call_id=call_id, approval=said)
+        if not await in_database(same.exists):
             raise
     await in_database(turn.refresh_from_db)
     return JsonResponse({"turnId": str(turn.pk), "status": turn.status})

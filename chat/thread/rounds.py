@@ -8,10 +8,9 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Self
 
 from django.db import IntegrityError
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, F, OuterRef, prefetch_related_objects
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -278,38 +277,13 @@ class CallToPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedRound:
-    """A round that is not in the thread yet."""
-
-    pk: int
-    operation_id: uuid.UUID
-    round_index: int
-    calls: tuple[ToolExecution, ...]
-
-    @classmethod
-    def of(cls, row: ToolRound) -> Self:
-        executions = {execution.tool_call_id: execution for execution in row.executions.all()}
-        for call in calls_from_json(row.tool_calls):
-            executions[call.id].call = call
-        return cls(row.pk, row.operation_id, row.round_index, tuple(executions.values()))
-
-    @property
-    def approved(self) -> frozenset[str]:
-        return frozenset(c.call.id for c in self.calls if c.approval == Approval.APPROVED)
-
-    @property
-    def pending_approval(self) -> list[ToolExecution]:
-        return [call for call in self.calls if call.approval == Approval.PENDING]
-
-
-@dataclass(frozen=True, slots=True)
 class LoopState:
     """Where a turn's loop stands: the thread as stored, the rounds that are in it, and one that is not yet."""
 
     thread: Thread
     rounds: int
     results: int
-    pending: PlannedRound | None
+    pending: ToolRound | None
     is_personal: bool
 
 
@@ -325,7 +299,7 @@ def load_loop(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, limit: int) -> 
         thread=thread,
         rounds=len(rows) - len(open_rows),
         results=sum(len(row.tool_calls) for row in rows) - sum(len(r.tool_calls) for r in open_rows),
-        pending=PlannedRound.of(open_rows[0]) if open_rows else None,
+        pending=next(iter(open_rows), None),
         is_personal=any(e.is_personal for row in rows for e in row.executions.all()),
     )
 
@@ -338,7 +312,7 @@ def plan_round(
     content: str,
     calls: Sequence[CallToPlan],
     tool_names: Sequence[str],
-) -> PlannedRound:
+) -> ToolRound:
     """Write a round down before its tools run. One that is planned already comes back as it was planned first."""
     operation_id = operation_id_of(conversation_id, turn_id, round_index)
     try:
@@ -357,7 +331,8 @@ def plan_round(
             )
     except IntegrityError:
         row = ToolRound.objects.get(turn=turn_id, round_index=round_index)
-    return PlannedRound.of(row)
+    prefetch_related_objects([row], "executions")
+    return row
 
 
 def _execution(row: ToolRound, position: int, planned: CallToPlan) -> ToolExecution:
@@ -416,17 +391,6 @@ def recent_tools(conversation_id: uuid.UUID, *, limit: int) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def turn_blocks(messages: Sequence[ThreadMessage], turn_id: uuid.UUID) -> list[list[ThreadMessage]]:
-    """The rounds of a turn that are in the thread: each a request with its tool messages."""
-    found: list[list[ThreadMessage]] = []
-    for message in messages:
-        if message.turn_id == turn_id and message.tool_calls:
-            found.append([message])
-        elif message.turn_id == turn_id and message.role is Role.TOOL and found:
-            found[-1].append(message)
-    return found
-
-
 def offered_names(turn_id: uuid.UUID) -> list[str] | None:
     """The tools that this turn offers since its first round; none where it has had no round."""
     row = ToolRound.objects.filter(turn=turn_id).order_by("round_index").first()
@@ -439,14 +403,9 @@ BY_NOBODY = "This tool runs only with a person's approval, and nobody can be ask
 
 
 def pending_calls(turn_id: uuid.UUID) -> list[ToolExecution]:
-    """The calls of a turn that wait for a person."""
-    return [call for call in approvals_of(turn_id) if call.approval == Approval.PENDING]
-
-
-def approvals_of(turn_id: uuid.UUID) -> list[ToolExecution]:
-    """The calls of a turn that ask for a person's approval, or asked for it, in order."""
-    rows = ToolRound.objects.filter(turn=turn_id).prefetch_related("executions")
-    return [call for row in rows for call in PlannedRound.of(row).calls if call.approval]
+    """The calls of a turn that wait for a person, in order."""
+    pending = ToolExecution.objects.filter(round__turn=turn_id, approval=Approval.PENDING)
+    return list(pending.select_related("round").order_by("round__round_index", "position"))
 
 
 def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool, why_denied: str = BY_A_PERSON) -> bool:

@@ -61,21 +61,6 @@ class ClaimedTurn:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a run of a turn ends: its answer, the columns of its row, and whether it leaves a planned round behind."""
-
-    turn_id: uuid.UUID
-    conversation_id: uuid.UUID
-    run: int
-    status: TurnStatus
-    text: str
-    sources: Sequence[dict[str, Any]]
-    #: Of the turn's row, but for the status and the time.
-    columns: Mapping[str, object]
-    has_open_round: bool = False
-
-
 def claim_turn(
     *,
     conversation_id: uuid.UUID,
@@ -255,35 +240,41 @@ def _drop_answer(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
     messages.filter(turn=turn_id, role=Role.ASSISTANT).delete()
 
 
-def save_exchange(ending: Ending) -> int | None:
+def save_exchange(
+    *,
+    turn_id: uuid.UUID,
+    conversation_id: uuid.UUID,
+    run: int,
+    status: TurnStatus,
+    text: str,
+    sources: Sequence[dict[str, Any]],
+    columns: Mapping[str, object],
+    has_open_round: bool = False,
+) -> int | None:
     """End a run of a turn with its answer; returns the message's id, `None` where there is no text to keep.
 
+    `columns` are those of the turn's row but for its status and times; an open round is planned and not in the thread.
     Raises `ConversationNotFoundError` where the turn was deleted, `TurnTakenOverError` where it was run again.
     """
-    is_pause = ending.status is TurnStatus.AWAITING_APPROVAL
-    conversation_id, turn_id = ending.conversation_id, ending.turn_id
-    run = Turn.objects.filter(pk=turn_id, conversation=conversation_id, run=ending.run)
+    is_pause = status is TurnStatus.AWAITING_APPROVAL
+    turn = Turn.objects.filter(pk=turn_id, conversation=conversation_id, run=run)
     now = timezone.now()
-    columns = {**ending.columns, "status": ending.status, "finished_at": None if is_pause else now}
+    columns = {**columns, "status": status, "finished_at": None if is_pause else now}
     with short_write():
         conversation = Conversation.objects.filter(pk=conversation_id)
         if not conversation.update(version=F("version") + 1, updated_at=now):
             raise _not_ours(turn_id)
-        if not run.filter(status=TurnStatus.RUNNING).update(**columns):
+        if not turn.filter(status=TurnStatus.RUNNING).update(**columns):
             # The lease of this run had run out: it was marked as interrupted meanwhile.
-            if not run.filter(status=TurnStatus.INTERRUPTED).update(**columns):
+            if not turn.filter(status=TurnStatus.INTERRUPTED).update(**columns):
                 raise _not_ours(turn_id)
             _drop_answer(conversation_id, turn_id)
-        if ending.has_open_round and not is_pause:
+        if has_open_round and not is_pause:
             apply_abandoned_rounds(conversation_id)
-        if is_pause or (not ending.text and ending.status is TurnStatus.FAILED):
+        if is_pause or (not text and status is TurnStatus.FAILED):
             return None
         message = Message.objects.create(
-            conversation_id=conversation_id,
-            turn_id=turn_id,
-            role=Role.ASSISTANT,
-            content=ending.text,
-            sources=list(ending.sources),
+            conversation_id=conversation_id, turn_id=turn_id, role=Role.ASSISTANT, content=text, sources=list(sources)
         )
         return message.pk
 

@@ -11,7 +11,6 @@ from collections.abc import Awaitable
 from django.conf import settings
 from django.db import DatabaseError
 from django.utils import translation
-from django.utils.translation import gettext as _
 
 from agents.database import in_database
 from agents.errors import ApplicationError, StorageUnavailableError
@@ -22,7 +21,7 @@ from chat.protocol import Delta, Done, Event, Failure
 from chat.telemetry import RUNNING, TurnClock, log_turn
 from chat.thread.messages import still_there
 from chat.thread.rounds import pending_calls
-from chat.thread.turns import Ending, save_exchange
+from chat.thread.turns import save_exchange
 from chat.turn.clarification import ask_which
 from chat.turn.dispatch import dispatch_and_search, embed_question
 from chat.turn.generation import generate, offer_tools, quote_passages, refuse_outside
@@ -134,7 +133,7 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
             detail=str(failure or ""),
         )
     if result.status is TurnStatus.FAILED:
-        await emit(_failure(result.error))
+        await emit(Failure.of(result.error) if result.error else Failure.of_code(ApplicationError.code))
         return
     if result.status is TurnStatus.AWAITING_APPROVAL and request.turn_id is not None:
         # Asked for only now: a decision that came before the pause was stored would find nothing to decide.
@@ -159,30 +158,24 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
 
 async def _save(turn_id: uuid.UUID, conversation_id: uuid.UUID, run: int, result: TurnResult) -> int | None:
     """Save the exchange, trying again while the database is in trouble: the answer exists nowhere else."""
-    ending = Ending(
-        turn_id=turn_id,
-        conversation_id=conversation_id,
-        run=run,
-        status=result.status,
-        text=result.answer.text,
-        sources=result.answer.sources,
-        columns=result.columns(),
-        has_open_round=result.answer.has_open_round,
-    )
     for pause in (*settings.SAVE_RETRY_SECONDS, None):
         try:
-            return await in_database(save_exchange, ending)
+            return await in_database(
+                save_exchange,
+                turn_id=turn_id,
+                conversation_id=conversation_id,
+                run=run,
+                status=result.status,
+                text=result.answer.text,
+                sources=result.answer.sources,
+                columns=result.columns(),
+                has_open_round=result.answer.has_open_round,
+            )
         except DatabaseError as error:
             if pause is None:
                 raise AnswerNotSavedError(f"Turn {turn_id} could not be saved: {error}") from error
             await asyncio.sleep(pause)
     raise AssertionError
-
-
-def _failure(error: ApplicationError | None) -> Failure:
-    if error is not None:
-        return Failure.of(error)
-    return Failure("internal_error", _("Une erreur interne est survenue."), retryable=False)
 
 
 async def _uncancelled(work: Awaitable[None]) -> None:

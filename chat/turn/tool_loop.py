@@ -23,14 +23,21 @@ from agents.effective import EffectiveConfig
 from agents.errors import LLMToolsRefusedError
 from agents.llm.base import PromptMessage, Reply, RequestedCall
 from chat.errors import ThreadConflictError
-from chat.models import Approval, ExecutionState, Role, StopReason, ToolExecution
+from chat.models import Approval, ExecutionState, Role, StopReason, ToolExecution, ToolRound
 from chat.protocol import Delta, Tool, ToolStatus
 from chat.telemetry import log_batch, log_model_call, log_tool_calls
-from chat.thread.messages import ThreadMessage, after_turn, check_isolation, fitting_history, parsed_object, pruned
+from chat.thread.messages import (
+    ThreadMessage,
+    after_turn,
+    blocks,
+    check_isolation,
+    fitting_history,
+    parsed_object,
+    pruned,
+)
 from chat.thread.rounds import (
     CallToPlan,
     LoopState,
-    PlannedRound,
     Thread,
     apply_round,
     finish_call,
@@ -40,7 +47,6 @@ from chat.thread.rounds import (
     plan_round,
     recent_tools,
     start_call,
-    turn_blocks,
 )
 from chat.turn.values import Toolbox, ToolGround, TurnInProgress
 from knowledge.embeddings.base import Vectors
@@ -179,7 +185,7 @@ class ToolLoop:
                 if (reason := self._reason_to_stop(state, calls)) is not None:
                     return reason
                 planned = await self._plan(state, reply.text, calls)
-            if planned.pending_approval:
+            if any(call.approval == Approval.PENDING for call in planned.executions.all()):
                 return StopReason.AWAITING_APPROVAL
             await self._run_calls(planned)
             await self._persist(planned, state.thread.version)
@@ -194,8 +200,8 @@ class ToolLoop:
                 "et des outils étaient encore demandés."
             ) % {"limit": self.config.max_rounds}
             return StopReason.ROUND_LIMIT
-        rounds = turn_blocks(state.thread.messages, self.turn_id)
-        if is_saturated(rounds, calls):
+        own = [message for message in state.thread.messages if message.turn_id == self.turn_id]
+        if is_saturated([block for block in blocks(own) if block[0].tool_calls], calls):
             self.answer.text = _(
                 "Je n’ai pas pu terminer cette réponse : les outils n’apportaient plus rien de nouveau."
             )
@@ -294,7 +300,7 @@ class ToolLoop:
             *(message.as_prompt() for message in own),
         ]
 
-    async def _plan(self, state: LoopState, content: str, calls: Sequence[RequestedCall]) -> PlannedRound:
+    async def _plan(self, state: LoopState, content: str, calls: Sequence[RequestedCall]) -> ToolRound:
         log_tool_calls(calls, turn_id=self.turn_id, round_index=state.rounds)
         self.answer.has_open_round = True
         return await in_database(
@@ -307,7 +313,7 @@ class ToolLoop:
             tool_names=[spec.name for spec in self.toolbox.specs],
         )
 
-    async def _run_calls(self, planned: PlannedRound) -> None:
+    async def _run_calls(self, planned: ToolRound) -> None:
         """Run the due calls in parallel; an error in storing one is raised after all have ended."""
         limit = asyncio.Semaphore(TOOL_PARALLEL_CALLS)
 
@@ -315,15 +321,17 @@ class ToolLoop:
             async with limit:
                 await self._run_call(planned, call)
 
-        ended = await asyncio.gather(*map(run, planned.calls), return_exceptions=True)
+        ended = await asyncio.gather(*map(run, planned.executions.all()), return_exceptions=True)
         for outcome in ended:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _run_call(self, planned: PlannedRound, planned_call: ToolExecution) -> None:
-        call = planned_call.call
-        if not planned_call.is_due or not await in_database(start_call, planned.pk, call.id):
-            await self.emit(Tool(call.id, call.name, _ended(planned_call), planned.round_index))
+    async def _run_call(self, planned: ToolRound, execution: ToolExecution) -> None:
+        call = execution.call
+        # What was started and never ended may have taken effect.
+        is_due = execution.state == ExecutionState.PLANNED
+        if not is_due or not await in_database(start_call, planned.pk, call.id):
+            await self.emit(Tool(call.id, call.name, _ended(execution), planned.round_index))
             return
         await self.emit(Tool(call.id, call.name, "running", planned.round_index))
         [result] = await execute_calls(
@@ -338,7 +346,7 @@ class ToolLoop:
                 language=self.turn.request.language,
                 operation_id=str(planned.operation_id),
             ),
-            approved=planned.approved,
+            approved={call.id} if execution.approval == Approval.APPROVED else (),
         )
         await in_database(finish_call, planned.pk, result)
         status: ToolStatus = "done" if result.success else "failed"
@@ -346,7 +354,7 @@ class ToolLoop:
 
     # Into the thread
 
-    async def _persist(self, planned: PlannedRound, version: int) -> None:
+    async def _persist(self, planned: ToolRound, version: int) -> None:
         """One batch; where somebody wrote meanwhile, reload and replay it, a bounded number of times."""
         for attempt in range(BATCH_TRIES + 1):
             try:
@@ -363,7 +371,7 @@ class ToolLoop:
                 self._log(planned, "applied" if result.applied else "replayed", result.applied)
                 return
 
-    def _log(self, planned: PlannedRound, event: str, applied: bool | None) -> None:
+    def _log(self, planned: ToolRound, event: str, applied: bool | None) -> None:
         log_batch(
             event,
             turn_id=self.turn_id,
@@ -385,11 +393,11 @@ def awaiting(call: RequestedCall, *, round_index: int) -> Tool:
     return Tool(call.id, call.name, "awaiting", round_index, arguments=call.arguments)
 
 
-def _ended(planned: ToolExecution) -> ToolStatus:
+def _ended(execution: ToolExecution) -> ToolStatus:
     """The status shown for a call that is not run now; its outcome may be unknown."""
-    if planned.approval == Approval.DENIED:
+    if execution.approval == Approval.DENIED:
         return "denied"
-    return "done" if planned.state == ExecutionState.FINISHED and planned.success else "failed"
+    return "done" if execution.state == ExecutionState.FINISHED and execution.success else "failed"
 
 
 def calls_to_plan(calls: Sequence[RequestedCall], specs: Sequence[ToolSpec]) -> list[CallToPlan]:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, repeat
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -23,7 +24,7 @@ from chat.protocol import AskFrame, Delta, Done, Failure
 from chat.runs import runner as runner_module
 from chat.runs.afterwards import _keep_of
 from chat.runs.runner import EVENTS_PER_RUN, EventLogs, NumberedEvent, Runner
-from chat.thread.turns import Ending, default_title, interrupt_stale_turns, save_exchange
+from chat.thread.turns import default_title, interrupt_stale_turns, save_exchange
 from chat.thread.verdicts import give_feedback
 from faqs.models import CachedResponse, UnansweredQuestion, UnansweredReason
 from faqs.unanswered import Unanswered, keep_unanswered
@@ -177,8 +178,8 @@ class RunnerTests(RunnerCase):
     async def test_answer_whose_saving_was_not_acknowledged_is_told_from_its_rows(self) -> None:
         tries = iter([OperationalError("connection lost")])
 
-        def saved_unknown_to_the_caller(ending: Ending) -> int | None:
-            message_id = save_exchange(ending)
+        def saved_unknown_to_the_caller(**ending: Any) -> int | None:
+            message_id = save_exchange(**ending)
             for error in tries:
                 raise error
             return message_id
@@ -198,10 +199,10 @@ class RunnerTests(RunnerCase):
     async def test_answer_is_saved_once_the_database_is_back(self) -> None:
         tries = iter([OperationalError("locked"), None])
 
-        def hiccup(ending: Ending) -> int | None:
+        def hiccup(**ending: Any) -> int | None:
             if (error := next(tries)) is not None:
                 raise error
-            return save_exchange(ending)
+            return save_exchange(**ending)
 
         with mock.patch("chat.turn.path.save_exchange", hiccup):
             last = await end_of(self.runner, await start(self.runner, self.conversation, KNOWN))

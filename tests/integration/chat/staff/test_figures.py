@@ -3,7 +3,6 @@
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from unittest import mock
@@ -24,10 +23,10 @@ from chat.models import Conversation, DailyCount, Feedback, Turn, TurnStatus, Ve
 from chat.retention import conversations_older_than, purge
 from chat.staff import figures
 from chat.staff.figures import Period, Totals, merge_counts
-from chat.thread.turns import claim_turn, reopen_turn, save_exchange
+from chat.thread.turns import claim_turn, reopen_turn
 from chat.thread.verdicts import give_feedback, withdraw_feedback
 from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
-from tests.factories import make_conversation, make_deployment, make_ending, make_turn
+from tests.factories import make_conversation, make_deployment, make_turn, save_answer
 
 SUMS = "turns llm_calls prompt_tokens completion_tokens timed up down".split()
 
@@ -126,10 +125,7 @@ class Desk:
         run = Turn.objects.filter(pk=claimed.turn_id).values_list("run", flat=True).first()
         if run is None:
             return
-        columns = {"language": ["fr", "en"][at % 2], **ENDS[at % 3]}
-        status = columns.pop("status", TurnStatus.DONE)
-        ending = make_ending(claimed, "answer")
-        save_exchange(replace(ending, run=run, status=status, columns={**ending.columns, **columns}))
+        save_answer(claimed, "answer", run=run, language=["fr", "en"][at % 2], **ENDS[at % 3])
 
     def rate(self, at: int) -> None:
         if turn := self._turn(at, "done"):

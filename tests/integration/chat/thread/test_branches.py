@@ -22,9 +22,9 @@ from chat.thread.messages import (
     versions_on,
 )
 from chat.thread.rounds import Batch, append_batch, load_thread, recent_tools
-from chat.thread.turns import claim_turn, reopen_turn, save_exchange
+from chat.thread.turns import claim_turn, reopen_turn
 from chat.turn.prompt import load_exchanges
-from tests.factories import make_batch, make_conversation, make_deployment, make_ending, make_exchange
+from tests.factories import make_batch, make_conversation, make_deployment, make_exchange, save_answer
 
 
 def asked(conversation: Conversation, question: str, replaces: uuid.UUID | None = None) -> uuid.UUID:
@@ -32,7 +32,7 @@ def asked(conversation: Conversation, question: str, replaces: uuid.UUID | None 
     claimed = claim_turn(
         conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question=question, replaces=replaces
     )
-    save_exchange(make_ending(claimed, f"answer to {question}"))
+    save_answer(claimed, f"answer to {question}")
     return claimed.turn_id
 
 

@@ -12,9 +12,9 @@ from chat.errors import ConversationNotFoundError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.thread.messages import previous_question, read_branch
 from chat.thread.rounds import load_thread
-from chat.thread.turns import claim_turn, default_title, interrupt_stale_turns, save_exchange
+from chat.thread.turns import claim_turn, default_title, interrupt_stale_turns
 from chat.turn.prompt import load_exchanges
-from tests.factories import fresh, make_conversation, make_ending, make_exchange, make_turn
+from tests.factories import fresh, make_conversation, make_exchange, make_turn, save_answer
 
 
 class ClaimTests(TestCase):
@@ -64,7 +64,7 @@ class ClaimTests(TestCase):
         claimed = claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où ?")
 
         def save() -> int | None:
-            return save_exchange(make_ending(claimed, "Ici."))
+            return save_answer(claimed, "Ici.")
 
         assert save() is not None
         with pytest.raises(ConversationNotFoundError):

@@ -14,12 +14,12 @@ from chat.errors import IsolationError
 from chat.models import Conversation, ThreadSummary, Turn
 from chat.runs.afterwards import write_summary
 from chat.thread.messages import show_version
-from chat.thread.turns import claim_turn, save_exchange
+from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn
 from chat.turn.prompt import SUMMARY_REQUEST, load_exchanges, summarised
 from chat.turn.values import Exchange, TurnRequest, TurnResult
 from tests.constants import override
-from tests.factories import make_conversation, make_ending, make_exchange, make_library
+from tests.factories import make_conversation, make_exchange, make_library, save_answer
 from tests.integration.chat.turn.test_path import NEAR, Listener, claimed, model, scripted, steps
 from tests.scripted import ScriptedReply
 
@@ -159,7 +159,7 @@ class CoverageTests(TestCase):
             replaces=self.turns[3].pk,
         )
         assert self.told() == []
-        save_exchange(make_ending(claimed, "a3 edited"))
+        save_answer(claimed, "a3 edited")
         assert self.told() == []
         show_version(self.conversation.pk, self.turns[3].pk)
         assert self.told() == [(SUMMARY_REQUEST, "until 3")]
