@@ -109,6 +109,8 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
     #: Whether its rows are deleted from their own pages.
     is_erasable = True
     list_before_template = "admin/purpose.html"
+    #: What its columns show beside what a row holds: counts, and texts of other tables.
+    annotations: ClassVar[dict[str, Any]] = {}
     #: Pages beside the list: the address below the list's, the view, and the page's name (as `admin_url` takes it).
     own_pages: Iterable[tuple[str, Callable[..., Any], str]] = ()
 
@@ -128,7 +130,8 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return visible(request, super().get_queryset(request))
+        rows: QuerySet[Any] = visible(request, super().get_queryset(request))
+        return rows.annotate(**self.annotations)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """Fields that a form declares itself, and those of the model, offer what the reader works on."""

@@ -1,9 +1,7 @@
 """System checks: the embedder's and the vector store's own, the order of the job limits; and what a worker checks."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 from django.core.files.storage import default_storage
@@ -15,12 +13,12 @@ from knowledge.vectors.base import vector_store
 
 
 @register()
-def check_backends(app_configs: Sequence[AppConfig] | None = None, **_kwargs: Any) -> list[CheckMessage]:
+def check_backends(**_kwargs: Any) -> list[CheckMessage]:
     return [*embedder().check(), *vector_store().check()]
 
 
 @register()
-def check_job_limits(app_configs: Sequence[AppConfig] | None = None, **_kwargs: Any) -> list[CheckMessage]:
+def check_job_limits(**_kwargs: Any) -> list[CheckMessage]:
     """A heartbeat must fit into its lease, a soft limit below its hard one, a paid call below both."""
     ordered = (
         ("JOB_HEARTBEAT_SECONDS", "JOB_LEASE_SECONDS"),

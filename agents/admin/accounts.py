@@ -1,6 +1,6 @@
 """The accounts of staff and their groups, in the theme of the other pages."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -166,11 +166,8 @@ class GroupAdmin(DjangoGroupAdmin, _PermissionPicker):
     inlines = (GroupLimit,)
     fields = ("name", "meant_for", "permissions")
     readonly_fields = ("meant_for",)
-    list_select_related = False
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
-        groups: QuerySet[Group] = super().get_queryset(request).select_related("role")
-        return groups.annotate(member_count=Count("user"))
+    list_select_related = ("role",)
+    annotations: ClassVar = {"member_count": Count("user")}
 
     @admin.display(description=_("rôle"))
     def meant_for(self, group: Group | None) -> str:

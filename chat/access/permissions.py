@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from django.conf import settings
 from django.contrib.auth import get_user
@@ -17,7 +17,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
 from django.core import signing
 from django.core.signing import BadSignature, Signer
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -25,6 +25,7 @@ from agents.database import single_write
 from agents.models import Audience, Deployment
 from chat.errors import (
     ApiKeyError,
+    ChatError,
     ConversationNotFoundError,
     DeploymentClosedError,
     DeploymentNotFoundError,
@@ -45,6 +46,7 @@ _SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
 _VISITOR_SALT = "chat.widget.visitor"
 
 SomeUser = AbstractBaseUser | AnonymousUser
+Row = TypeVar("Row", bound=Model)
 
 
 def visitor_of(session: SessionBase) -> uuid.UUID:
@@ -151,10 +153,7 @@ def open_deployment(user: SomeUser, slug: str | None) -> Deployment:
     deployments = open_deployments(user)
     if slug:
         deployments = deployments.filter(slug=named(slug))
-    deployment = deployments.first()
-    if deployment is None:
-        raise DeploymentNotFoundError("no such open deployment")
-    return deployment
+    return _first(deployments, DeploymentNotFoundError("no such open deployment"))
 
 
 def kept_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation]:
@@ -182,18 +181,21 @@ def owned_conversation(reader: Reader | WidgetVisitor, conversation_id: uuid.UUI
 
 
 def _found(own: QuerySet[Conversation], conversation_id: uuid.UUID) -> Conversation:
-    found = own.select_related("deployment").filter(pk=conversation_id).first()
-    if found is None:
-        raise ConversationNotFoundError("no such conversation of this reader")
-    return found
+    rows = own.select_related("deployment").filter(pk=conversation_id)
+    return _first(rows, ConversationNotFoundError("no such conversation of this reader"))
+
+
+def _first(rows: QuerySet[Row], missing: ChatError) -> Row:
+    """The first of the rows; raises the error where there is none."""
+    if (row := rows.first()) is None:
+        raise missing
+    return row
 
 
 def owned_turn(reader: Reader | WidgetVisitor, turn_id: uuid.UUID) -> Turn:
     own = owned_conversations(reader).values("pk")
-    turn = Turn.objects.filter(pk=turn_id, conversation__in=own).first()
-    if turn is None:
-        raise TurnNotFoundError("no such turn of this reader")
-    return turn
+    turns = Turn.objects.filter(pk=turn_id, conversation__in=own)
+    return _first(turns, TurnNotFoundError("no such turn of this reader"))
 
 
 def owned_answer(reader: Reader | WidgetVisitor, message_id: int) -> Turn:
@@ -247,18 +249,18 @@ def not_expired() -> Q:
 def api_key_of(authorization: str) -> ApiKey:
     """The key that an `Authorization` header bears. Raises `ApiKeyError`."""
     usable = ApiKey.objects.filter(not_expired(), is_revoked=False)
-    secret = _borne(authorization)
-    key = usable.filter(key_hash=secret_hash(secret)).first() if secret else None
-    if key is None:
-        raise ApiKeyError("no key, or one that is unknown, revoked or expired")
+    missing = ApiKeyError("no key, or one that is unknown, revoked or expired")
+    key = _borne(authorization, usable, "key_hash", missing)
     _note_use(key)
     return key
 
 
-def _borne(authorization: str) -> str:
-    """The secret in the header; empty without one, so that nothing is looked up."""
+def _borne(authorization: str, rows: QuerySet[Row], column: str, missing: ChatError) -> Row:
+    """The row with the hash of the secret in the header; without a secret nothing is looked up."""
     scheme, _space, secret = authorization.partition(" ")
-    return secret.strip() if scheme.lower() == "bearer" else ""
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise missing
+    return _first(rows.filter(**{column: secret_hash(secret.strip())}), missing)
 
 
 def _note_use(key: ApiKey) -> None:
@@ -276,9 +278,8 @@ def keyed_deployments(key: ApiKey) -> QuerySet[Deployment]:
 
 def keyed_deployment(key: ApiKey, slug: str) -> Deployment:
     """The key's deployment; `DeploymentNotFoundError` does not tell whether another one exists."""
-    deployment = key.deployments.select_related("agent").filter(slug=named(slug)).first()
-    if deployment is None:
-        raise DeploymentNotFoundError("not a deployment of this key")
+    own = key.deployments.select_related("agent").filter(slug=named(slug))
+    deployment = _first(own, DeploymentNotFoundError("not a deployment of this key"))
     if not deployment.is_active:
         raise DeploymentClosedError(f"deployment {deployment.pk} is switched off")
     return deployment
@@ -286,20 +287,14 @@ def keyed_deployment(key: ApiKey, slug: str) -> Deployment:
 
 def service_token_of(authorization: str) -> ServiceToken:
     """The service token that an `Authorization` header bears. Raises `ServiceTokenError`."""
-    secret = _borne(authorization)
-    usable = ServiceToken.objects.filter(is_revoked=False)
-    token = usable.filter(token_hash=secret_hash(secret)).first() if secret else None
-    if token is None:
-        raise ServiceTokenError("no service token, or one that is unknown or revoked")
-    return token
+    missing = ServiceTokenError("no service token, or one that is unknown or revoked")
+    return _borne(authorization, ServiceToken.objects.filter(is_revoked=False), "token_hash", missing)
 
 
 def served_conversation(token: ServiceToken, conversation_id: uuid.UUID) -> Conversation:
     """The conversation that a service writes to; raises where its token is not for it, or it is closed."""
     found = Conversation.objects.select_related("deployment__agent").filter(pk=conversation_id)
-    conversation = found.first()
-    if conversation is None:
-        raise ConversationNotFoundError("no such conversation")
+    conversation = _first(found, ConversationNotFoundError("no such conversation"))
     if not token.may_write(conversation):
         raise ServiceForbiddenError(f"token {token.pk} is for other deployments")
     if not conversation.deployment.is_active:
@@ -342,7 +337,4 @@ def shared_thread(user: SomeUser, token: str) -> SharedThread:
     """The copy behind a link; a missing, expired or forbidden one raises the same `LinkNotFoundError`."""
     open_to_user = Q(conversation__deployment__in=open_deployments(user).values("pk"))
     found = SharedThread.objects.filter(open_to_user, not_expired(), token=token)
-    shared = found.select_related("conversation__deployment").first()
-    if shared is None:
-        raise LinkNotFoundError("no such link for this person")
-    return shared
+    return _first(found.select_related("conversation__deployment"), LinkNotFoundError("no such link for this person"))

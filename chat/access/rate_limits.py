@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 from django.conf import settings
@@ -175,62 +175,54 @@ View = Callable[..., HttpResponseBase]
 def limited_sign_in(view: View) -> View:
     """The view with a limit on attempts: beyond it, 429 and a page that says when to retry."""
 
-    @wraps(view)
-    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        before = request.user
-        # Whoever tries may be signed in already, under another name: only a new user on the request is a success.
-        return _tried(
-            request,
-            request.POST.get("username", ""),
-            partial(view, request, *args, **kwargs),
-            lambda _response: request.user is not before,
-        )
+    # Whoever tries may be signed in already, under another name: only a new user on the request is a success.
+    def has_signed_in(request: HttpRequest, before: Any, _response: HttpResponseBase) -> bool:
+        return request.user is not before
 
-    return wrapped
+    return _limited(view, lambda request: request.POST.get("username", ""), has_signed_in)
 
 
 def limited_password_change(view: View) -> View:
     """The password-change view with the same limit, so that an open session does not reveal the old password."""
 
+    # Whether the old password was right (the new one may be refused), or nobody was signed in.
+    def knew_password(_request: HttpRequest, _before: Any, response: HttpResponseBase) -> bool:
+        form = (getattr(response, "context_data", None) or {}).get("form")
+        return response.status_code < 400 and (form is None or "old_password" not in form.errors)
+
+    return _limited(view, lambda request: request.user.get_username(), knew_password)
+
+
+def _limited(
+    view: View,
+    name_of: Callable[[HttpRequest], str],
+    has_succeeded: Callable[[HttpRequest, Any, HttpResponseBase], bool],
+) -> View:
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return _tried(request, request.user.get_username(), partial(view, request, *args, **kwargs), _knew_password)
+        if request.method != "POST":
+            return view(request, *args, **kwargs)
+        before, address = request.user, address_of(request)
+        per_minute = _current_limits().get("sign_ins_per_minute")
+        try:
+            taken = _take(
+                (f"sign-in:name:{digest_of(name_of(request))}", per_minute * ADDRESSES_PER_NAME),
+                (f"sign-in:address:{address}" if address else "", per_minute),
+            )
+        except RateLimitedError as error:
+            _log_failure(request, "limited")
+            page = render(request, "registration/limited.html", {"message": error.public_message}, status=429)
+            page["Retry-After"] = str(error.retry_after)
+            return page
+        response = view(request, *args, **kwargs)
+        if has_succeeded(request, before, response):
+            # Only failures count.
+            _buckets.take(taken, -1)
+        else:
+            _log_failure(request, "refused")
+        return response
 
     return wrapped
-
-
-def _knew_password(response: HttpResponseBase) -> bool:
-    """Whether the old password was right (the new one may be refused), or nobody was signed in."""
-    form = (getattr(response, "context_data", None) or {}).get("form")
-    return response.status_code < 400 and (form is None or "old_password" not in form.errors)
-
-
-def _tried(
-    request: HttpRequest,
-    name: str,
-    answer: Callable[[], HttpResponseBase],
-    has_succeeded: Callable[[HttpResponseBase], bool],
-) -> HttpResponseBase:
-    if request.method != "POST":
-        return answer()
-    per_minute, address = _current_limits().get("sign_ins_per_minute"), address_of(request)
-    try:
-        taken = _take(
-            (f"sign-in:name:{digest_of(name)}", per_minute * ADDRESSES_PER_NAME),
-            (f"sign-in:address:{address}" if address else "", per_minute),
-        )
-    except RateLimitedError as error:
-        _log_failure(request, "limited")
-        page = render(request, "registration/limited.html", {"message": error.public_message}, status=429)
-        page["Retry-After"] = str(error.retry_after)
-        return page
-    response = answer()
-    if has_succeeded(response):
-        # Only failures count.
-        _buckets.take(taken, -1)
-    else:
-        _log_failure(request, "refused")
-    return response
 
 
 def _log_failure(request: HttpRequest, outcome: str) -> None:

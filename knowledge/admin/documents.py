@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.conf import settings
@@ -76,10 +76,7 @@ class CategoryAdmin(StaffAdmin):
     list_display = ("name", "documents")
     list_select_related = False
     search_fields = ("name",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Category]:
-        categories: QuerySet[Category] = super().get_queryset(request)
-        return categories.annotate(document_count=Count("document"))
+    annotations: ClassVar = {"document_count": Count("document")}
 
     @admin.display(description=_("documents"), ordering="document_count")
     def documents(self, category: Any) -> str:
@@ -139,13 +136,10 @@ class DocumentAdmin(StaffAdmin):
     actions = ("index_again",)
     own_pages = (("<int:document_id>/file/", download_file, "file"),)
     readonly_fields = (*_DESCRIPTION, "file_link", "created_at", "indexed_at")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
-        documents: QuerySet[Document] = super().get_queryset(request)
-        return documents.annotate(
-            chunk_count=Count("chunks"),
-            waiting_count=Count("chunks", filter=Q(chunks__units_origin=UnitsOrigin.WAITING)),
-        )
+    annotations: ClassVar = {
+        "chunk_count": Count("chunks"),
+        "waiting_count": Count("chunks", filter=Q(chunks__units_origin=UnitsOrigin.WAITING)),
+    }
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """Who may only look has no file to choose, and a page is replaced by its next reading alone."""
@@ -391,10 +385,7 @@ class WebSourceAdmin(StaffAdmin):
     autocomplete_fields = ("agent", "category")
     actions = ("read_again",)
     fields = ("agent", "url", "category", "refresh_hours", "is_active")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[WebSource]:
-        sources: QuerySet[WebSource] = super().get_queryset(request)
-        return sources.annotate(page_count=Count("pages"))
+    annotations: ClassVar = {"page_count": Count("pages")}
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         return (*self.fields, "state", "kind", "pages", "checked_at", "due") if obj else self.fields

@@ -144,6 +144,12 @@ _STATUS_TONES: dict[str, Tone] = {
 }
 
 
+def _question_of(turn: str, **conditions: Any) -> Subquery:
+    """The question of the turn that a row is, or names."""
+    asked = Message.objects.filter(turn=OuterRef(turn), role=Role.USER, **conditions)
+    return Subquery(asked.values("content")[:1])
+
+
 @admin.register(Turn)
 class TurnAdmin(PrivateAdmin):
     purpose = _("Chaque question posée, par quelle voie elle a été répondue, et pourquoi.")
@@ -184,11 +190,7 @@ class TurnAdmin(PrivateAdmin):
         ("figures/", figures.figures, "figures"),
         ("model/", simulator.model_check, "model"),
     )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Turn]:
-        turns: QuerySet[Turn] = super().get_queryset(request)
-        asked = Message.objects.filter(conversation=OuterRef("conversation"), turn=OuterRef("pk"), role=Role.USER)
-        return turns.annotate(asked=Subquery(asked.values("content")[:1]))
+    annotations: ClassVar = {"asked": _question_of("pk", conversation=OuterRef("conversation"))}
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         asked, answered = exchange_of(row)
@@ -318,11 +320,7 @@ class FeedbackAdmin(PrivateAdmin):
         "settled_at",
         "dismissed_at",
     )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Feedback]:
-        verdicts: QuerySet[Feedback] = super().get_queryset(request)
-        asked = Message.objects.filter(turn=OuterRef("turn"), role=Role.USER)
-        return verdicts.annotate(asked=Subquery(asked.values("content")[:1]))
+    annotations: ClassVar = {"asked": _question_of("turn")}
 
     @admin.display(description=_("question"))
     def question(self, given: Any) -> SafeString:

@@ -143,10 +143,7 @@ class GoldenSetAdmin(StaffAdmin):
     search_fields = ("name",)
     fields = ("name", "deployment", "language", "added")
     own_pages = (("<int:set_id>/run/", run_set, "run"),)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[GoldenSet]:
-        found: QuerySet[GoldenSet] = super().get_queryset(request)
-        return found.annotate(question_count=Count("questions"))
+    annotations: ClassVar = {"question_count": Count("questions")}
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         if row is None:
@@ -244,6 +241,10 @@ class GoldenRunAdmin(ReadOnlyAdmin):
     list_select_related = ("golden_set", "deployment", "job")
     fields = ("state", "progress", "where", "changed", "error", "by", "created_at")
     own_pages = (("what-if/", what_if, "whatif"), ("<int:run_id>/cancel/", cancel, "cancel"))
+    annotations: ClassVar = {
+        "total": Count("results"),
+        "asked": Count("results", filter=Q(results__after__isnull=False)),
+    }
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         if isinstance(obj, GoldenRun) and obj.golden_set_id is None:
@@ -254,8 +255,7 @@ class GoldenRunAdmin(ReadOnlyAdmin):
         return self.has_view_permission(request)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[GoldenRun]:
-        found: QuerySet[GoldenRun] = _shown_to(request, super().get_queryset(request))
-        return found.annotate(total=Count("results"), asked=Count("results", filter=Q(results__after__isnull=False)))
+        return _shown_to(request, super().get_queryset(request))
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         return {**_shown(row), "may_cancel": not row.is_over and request.user.has_perm("chat.add_goldenrun")}
