@@ -269,15 +269,11 @@ class ReadOnlyAdmin(StaffAdmin):
         ).update(object_repr=str(self.opts.verbose_name))
         return logged
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        context = {"title": capfirst(self.opts.verbose_name), **(extra_context or {})}
-        return super().changeform_view(request, object_id, form_url, context)
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        context["title"] = capfirst(self.opts.verbose_name)
+        return super().render_change_form(request, context, *args, **kwargs)
 
 
 def _delete_some(model_admin: ReadOnlyAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> TemplateResponse | None:

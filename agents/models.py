@@ -461,6 +461,12 @@ class JobQuerySet(models.QuerySet[_J]):
         return bool(self.filter(pk=pk, lease_owner=owner, status=JobStatus.RUNNING).update(lease_expires_at=expires))
 
 
+def by_whom(label: Any, **options: Any) -> "models.ForeignKey[Any, Any]":
+    """The column of a person who did something, empty once their account is deleted."""
+    person = {"to": settings.AUTH_USER_MODEL, "on_delete": models.SET_NULL, "related_name": "+", "verbose_name": label}
+    return models.ForeignKey(null=True, blank=True, **person, **options)
+
+
 class Job(models.Model):
     """Work as a row: what to do, which process holds it until when, how far it is, what came out (`agents.jobs`)."""
 
@@ -486,14 +492,7 @@ class Job(models.Model):
     lease_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
     #: When the next attempt, or the next run, may begin.
     not_before = models.DateTimeField(_("prochain essai"), null=True, blank=True, editable=False)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        null=True,
-        blank=True,
-        on_delete=models.SET_NULL,
-        related_name="+",
-        verbose_name=_("demandé par"),
-    )
+    created_by = by_whom(_("demandé par"))
     created_at = models.DateTimeField(_("demandé le"), auto_now_add=True)
     started_at = models.DateTimeField(_("commencé le"), null=True, blank=True)
     finished_at = models.DateTimeField(_("fini le"), null=True, blank=True)

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.database import short_write
 from agents.llm.base import RequestedCall
-from agents.models import OPEN_JOBS, Deployment, Job
+from agents.models import OPEN_JOBS, Deployment, Job, by_whom
 
 #: The longest comment beside a verdict on an answer.
 FEEDBACK_MAX_CHARACTERS = 1_000
@@ -501,15 +501,7 @@ class Feedback(models.Model):
         editable=False,
     )
     #: Who of the staff ended it.
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        null=True,
-        blank=True,
-        on_delete=models.SET_NULL,
-        related_name="+",
-        verbose_name=_("suivi par"),
-        editable=False,
-    )
+    owner = by_whom(_("suivi par"), editable=False)
     #: When staff decided that nothing is to be corrected.
     dismissed_at = models.DateTimeField(_("classé le"), null=True, blank=True, editable=False)
 

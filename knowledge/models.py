@@ -9,13 +9,12 @@ from pathlib import PurePath
 from typing import ClassVar, Self
 from urllib.parse import quote
 
-from django.conf import settings
 from django.core.validators import MaxValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from agents.models import JOB_FAILURES, Agent, Job, JobKind, JobQuerySet
+from agents.models import JOB_FAILURES, Agent, Job, JobKind, JobQuerySet, by_whom
 
 #: A passage longer than this is cut in a prompt.
 MAX_PASSAGE_CHARACTERS = 6_000
@@ -453,14 +452,7 @@ class PairVerdict(models.Model):
     asked = models.TextField(_("question posée"), max_length=2_000)
     same_answer = models.BooleanField(_("même réponse"))
     index = models.CharField(_("index"), max_length=80, blank=True, default="")
-    decided_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        on_delete=models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("décidé par"),
-    )
+    decided_by = by_whom(_("décidé par"))
     created_at = models.DateTimeField(_("décidé le"), auto_now_add=True)
 
     class Meta:

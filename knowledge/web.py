@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
@@ -199,24 +199,19 @@ def _wait_for_turn(host: str) -> None:
 _MOST_CHARACTERS = 512_000
 
 
-class Robots:
-    """The rules that hold for us: those for our product, else those for all."""
-
-    def __init__(self, text: str = "") -> None:
-        self._rules = Protego.parse(text.lstrip("\ufeff")[:_MOST_CHARACTERS])
-
-    def allows(self, address: str) -> bool:
-        allowed: bool = self._rules.can_fetch(address, URL_USER_AGENT.split("/")[0])
-        return allowed
+def robots_rule(text: str = "") -> Callable[[str], bool]:
+    """Whether an address may be fetched, by the rules for our product, else those for all."""
+    rules = Protego.parse(text.lstrip("\ufeff")[:_MOST_CHARACTERS])
+    return lambda address: bool(rules.can_fetch(address, URL_USER_AGENT.split("/")[0]))
 
 
-def site_robots(address: str) -> Robots:
+def site_robots(address: str) -> Callable[[str], bool]:
     """The rules of an address's site; a file that is missing or refused (4xx) sets none (RFC 9309, 2.3.1.3)."""
     try:
         found = fetch_page(str(httpx2.URL(address).copy_with(raw_path=b"/robots.txt")))
     except PageRefusedError:
-        return Robots()
-    return Robots(found.data.decode("utf-8", "replace")) if isinstance(found, Fetched) else Robots()
+        return robots_rule()
+    return robots_rule(found.data.decode("utf-8", "replace") if isinstance(found, Fetched) else "")
 
 
 #: Sitemaps that an index of sitemaps may name.

@@ -110,8 +110,8 @@ def _read_sitemap(source: WebSource, since: datetime, report: IndexReport, on_pr
     sitemap = read_sitemap(source.url)
     for item, reason in sitemap.notices:
         report.skip(item, reason)
-    robots = site_robots(source.url)
-    allowed = [address for address in sitemap.addresses if robots.allows(address)]
+    may_fetch = site_robots(source.url)
+    allowed = [address for address in sitemap.addresses if may_fetch(address)]
     if forbidden := len(sitemap.addresses) - len(allowed):
         reason = _("%(count)d pages sont laissées de côté, comme robots.txt le demande.")
         report.skip(source.url, reason % {"count": forbidden})
@@ -131,7 +131,7 @@ def _read_sitemap(source: WebSource, since: datetime, report: IndexReport, on_pr
             _settle(source, page, found, report)
         elif own:
             # One page is one document, whatever it is called.
-            if own not in listed and robots.allows(own):
+            if own not in listed and may_fetch(own):
                 listed[own] = None
                 chosen.append(own)
             _note_copy(page, _("Cette page est %(address)s, qui est lue à sa place.") % {"address": own}, report)

@@ -3,7 +3,7 @@
 import pytest
 from pytest_django.fixtures import Settings
 
-from knowledge.web import Robots
+from knowledge.web import robots_rule
 from tests.waiting import little_work
 
 FILE = """
@@ -34,7 +34,7 @@ def _nobody(settings: Settings) -> None:
 
 
 def allows(path: str, text: str = FILE) -> bool:
-    return Robots(text).allows(f"http://a.example{path}")
+    return robots_rule(text)(f"http://a.example{path}")
 
 
 @pytest.mark.parametrize(("path", "allowed"), PATHS)
