@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, groupby, pairwise
 
@@ -375,9 +375,10 @@ def _runs(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         if _FENCE.match(lines[at]):
             end, kind = _end_of_code(lines, at), "code"
         elif at + 1 < len(lines) and "|" in lines[at] and _SEPARATOR.match(lines[at + 1]):
-            end, kind = _end_of_table(lines, at), "table"
+            end, kind = max(_end_of(lines, at, lambda line: line.lstrip().startswith("|")), at + 2), "table"
         elif is_title(lines[at]):
-            end, kind = _end_of_title(lines, at), "title"
+            # With the empty lines under it.
+            end, kind = _end_of(lines, at + 1, lambda line: not line.strip()), "title"
         if kind == "text":
             held.append(lines[at])
             at += 1
@@ -400,19 +401,9 @@ def _end_of_code(lines: Sequence[str], start: int) -> int:
     return len(lines)
 
 
-def _end_of_title(lines: Sequence[str], start: int) -> int:
-    """With the empty lines under it."""
-    at = start + 1
-    while at < len(lines) and not lines[at].strip():
-        at += 1
-    return at
-
-
-def _end_of_table(lines: Sequence[str], start: int) -> int:
-    at = start
-    while at < len(lines) and lines[at].lstrip().startswith("|"):
-        at += 1
-    return max(at, start + 2)
+def _end_of(lines: Sequence[str], start: int, belongs: Callable[[str], bool]) -> int:
+    """Where the lines from `start` on cease to belong to it."""
+    return next((at for at in range(start, len(lines)) if not belongs(lines[at])), len(lines))
 
 
 def _code_parts(lines: Sequence[str], target: int) -> Iterator[Item]:

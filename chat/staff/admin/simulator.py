@@ -267,27 +267,20 @@ def score_text(score: float | None) -> str:
     return "–" if score is None else rounded(score, 3)
 
 
+#: The links of a source: their name, what they lead to, and the key of the source that names it.
+_LINKS: tuple[tuple[str, type[Model], str], ...] = (
+    ("chunk_url", Chunk, "chunk_id"),
+    ("document_url", Document, "document_id"),
+    ("answer_url", LearnedResponse, "learned_id"),
+)
+
+
 def linked_sources(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each source with links to its passage, document and validated answer, as far as they still exist."""
-    chunks = _existing(Chunk, sources, "chunk_id")
-    documents = _existing(Document, sources, "document_id")
-    answers = _existing(LearnedResponse, sources, "learned_id")
-    return [
-        {
-            **source,
-            "score": score_text(source.get("score")),
-            "chunk_url": _url_of(Chunk, source.get("chunk_id"), chunks),
-            "document_url": _url_of(Document, source.get("document_id"), documents),
-            "answer_url": _url_of(LearnedResponse, source.get("learned_id"), answers),
-        }
-        for source in sources
-    ]
-
-
-def _existing(model: type[Model], sources: list[dict[str, Any]], key: str) -> set[int]:
-    wanted = [source[key] for source in sources if isinstance(source.get(key), int)]
-    return set(model._default_manager.filter(pk__in=wanted).values_list("pk", flat=True))
-
-
-def _url_of(model: type[Model], key: object, existing: set[int]) -> str:
-    return admin_url(model, "change", key) if key in existing else ""
+    shown = [{**source, "score": score_text(source.get("score"))} for source in sources]
+    for name, model, key in _LINKS:
+        wanted = [source[key] for source in sources if isinstance(source.get(key), int)]
+        existing = set(model._default_manager.filter(pk__in=wanted).values_list("pk", flat=True))
+        for each in shown:
+            each[name] = admin_url(model, "change", each[key]) if each.get(key) in existing else ""
+    return shown
