@@ -130,8 +130,8 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        rows: QuerySet[Any] = visible(request, super().get_queryset(request))
-        return rows.annotate(**self.annotations)
+        rows: QuerySet[Any] = visible(request, super().get_queryset(request)).annotate(**self.annotations)
+        return rows
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """Fields that a form declares itself, and those of the model, offer what the reader works on."""
