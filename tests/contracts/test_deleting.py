@@ -5,11 +5,11 @@
 import json
 import random
 import re
-import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.resilience.site import AGENT, Site, last_user_message, numbered
 from tests.servers.model_server import ModelReply, ModelServer
-from tests.waiting import wait_until
+from tests.waiting import in_threads, wait_until
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
@@ -107,20 +107,13 @@ def race(reader: Reader, chance: random.Random) -> None:
     answer_id = reader.ask(conversation_id, "first")[-1]["messageId"]
     failed = reader.ask(conversation_id, "fails")[0]["turnId"]
     acts = everything_done_with(reader, conversation_id, answer_id, failed)
-    ready = threading.Barrier(len(acts) + 1)
 
-    def together(act: Callable[[], Any], wait: float) -> None:
-        ready.wait(60)
+    def after(wait: float, act: Callable[[], Any]) -> None:
         time.sleep(wait)
         act()
 
     acts.append(lambda: reader.call("delete", "DELETE", f"/api/conversations/{conversation_id}/"))
-    threads = [threading.Thread(target=together, args=(act, chance.uniform(0, SPREAD_SECONDS))) for act in acts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-        assert not thread.is_alive()
+    in_threads(*(partial(after, chance.uniform(0, SPREAD_SECONDS), act) for act in acts))
 
 
 def test_conversation_in_use_is_deleted_and_nobody_meets_an_error_of_ours(site: Site) -> None:

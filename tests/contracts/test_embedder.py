@@ -28,7 +28,7 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
     elif request.param == "use":
         yield UniversalSentenceEncoder()
     else:
-        with embedding_server.serving() as server:
+        with embedding_server.EmbeddingServer() as server:
             yield OpenAIEmbedder(api_key=embedding_server.KEY, base_url=server.url, model="text-embedding-3-small")
 
 

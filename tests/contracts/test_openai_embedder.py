@@ -19,7 +19,7 @@ SECRET = "mon numéro est le 06 12 34 56 78"
 
 @pytest.fixture
 def server() -> Iterator[EmbeddingServer]:
-    with embedding_server.serving() as running:
+    with EmbeddingServer() as running:
         yield running
 
 
@@ -98,7 +98,7 @@ def test_unusable_reply_is_unavailable(server: EmbeddingServer, reply: bytes) ->
 
 
 def test_server_that_is_not_there_is_unavailable() -> None:
-    with embedding_server.serving() as gone:
+    with EmbeddingServer() as gone:
         embedder = _embedder(gone)
     with pytest.raises(EmbeddingUnavailableError, match="LLMUnavailableError"):
         embedder.embed_one("bonjour", purpose=Purpose.QUERY)

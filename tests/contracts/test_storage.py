@@ -3,12 +3,12 @@
 import json
 import resource
 import sqlite3
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed
 
 from benchmarks.resilience.site import AGENT, Site, WebProcess
 from tests.servers.model_server import ModelServer
-from tests.waiting import wait_until
+from tests.waiting import in_threads, wait_until
 from tests.web_client import Visitor
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
@@ -178,21 +178,15 @@ def test_every_door_says_it_by_its_name(doors: Doors) -> None:
 def test_whoever_asks_with_others_waits_no_longer_than_alone(doors: Doors) -> None:
     if doors.trouble_is is not locked:
         pytest.skip("nothing to wait for")
-    waits: list[float] = []
 
-    def send(method: str, path: str, body: Any, headers: dict[str, str]) -> None:
+    def send(method: str, path: str, body: Any, headers: dict[str, str]) -> float:
         start = time.monotonic()
         assert doors.call(method, path, body, headers=headers).status_code == 503
-        waits.append(time.monotonic() - start)
+        return time.monotonic() - start
 
-    sent = [request for _time in range(5) for request in requests_of(doors)]
-    threads = [threading.Thread(target=send, args=request) for request in sent]
+    sent = requests_of(doors) * 5
     with doors.trouble():
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(90)
-    assert len(waits) == len(sent)
+        waits = in_threads(*(partial(send, *request) for request in sent))
     # One after the other, the last would have waited for all.
     assert max(waits) < len(sent) * CONSTANTS["WEB_DATABASE_WAIT_SECONDS"] / 2, sorted(waits)
 

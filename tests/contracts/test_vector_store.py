@@ -4,11 +4,9 @@ one.
 
 import os
 import socket
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import numpy as np
@@ -32,6 +30,7 @@ from knowledge.vectors.base import (
 )
 from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
+from tests.servers.web_site import Answer, web_site
 
 pytestmark = pytest.mark.django_db
 
@@ -326,21 +325,10 @@ def test_store_that_is_gone_is_reported_at_once() -> None:
     ],
 )
 def test_answers_of_a_server_are_translated(status: int, expected: type[KnowledgeError]) -> None:
-    class Refusing(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        def log_message(self, *_arguments: object) -> None:
-            """Quiet."""
-
-    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    with web_site() as site:
+        site.fallback = Answer("{}", "application/json", status)
         with pytest.raises(expected):
-            QdrantVectorStore(url=f"http://127.0.0.1:{server.server_port}").info("animals")
-        server.shutdown()
+            QdrantVectorStore(url=site.url()).info("animals")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.resilience.site import AGENT, Site, numbered
 from tests.servers.cutting import Line, line_to
 from tests.servers.model_server import ModelReply, ModelServer
-from tests.servers.qdrant_server import QdrantServer, qdrant_server
+from tests.servers.qdrant_server import QdrantServer
 from tests.web_client import Visitor
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
@@ -48,7 +48,7 @@ class Desk(NamedTuple):
 def desk() -> Iterator[Desk]:
     reply = ModelReply(tokens=numbered("réponse", 5))
     with ExitStack() as stack:
-        store = stack.enter_context(qdrant_server())
+        store = stack.enter_context(QdrantServer())
         line = stack.enter_context(line_to(store.port))
         model = stack.enter_context(ModelServer(fallback=lambda _body: reply))
         site = Site(

@@ -2,9 +2,9 @@
 
 import re
 import signal
-import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import psutil
@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.resilience.site import AGENT, Site, WebProcess, last_user_message, numbered
 from tests.servers.model_server import ModelReply, ModelServer
+from tests.waiting import in_threads
 from tests.web_client import Page, Visitor, text_of
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(900)]
@@ -100,24 +101,12 @@ def test_same_message_to_both_processes_at_once_is_one_turn(site: Site, one: Web
     for round_number in range(5):
         visitor = Visitor(one.url, AGENT)
         pages = [visitor.socket(process.url) for process in (one, two)]
-        ready = threading.Barrier(2)
-        ends: list[list[dict[str, Any]]] = []
 
-        def race(
-            page: Page,
-            identifier: str = f"race-{round_number}",
-            ready: threading.Barrier = ready,
-            ends: list[list[dict[str, Any]]] = ends,
-        ) -> None:
-            ready.wait(60)
+        def race(page: Page, identifier: str) -> list[dict[str, Any]]:
             ask(page, "quick", identifier)
-            ends.append(page.until_end())
+            return page.until_end()
 
-        threads = [threading.Thread(target=race, args=(page,)) for page in pages]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(120)
+        ends = in_threads(*(partial(race, page, f"race-{round_number}") for page in pages))
         assert len({frames[0]["turnId"] for frames in ends}) == 1
         assert {text_of(frames) for frames in ends} == {whole("quick")}
         assert len(visitor.thread(two.url)["messages"]) == 2

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, Route, TimeoutError, expect
@@ -16,6 +15,7 @@ from tests.e2e.accessibility import violations
 from tests.e2e.conftest import LiveSite, troubles_of, visiting
 from tests.e2e.test_chat_page import TELEWORK, cited
 from tests.e2e.test_reading_page import RICH
+from tests.servers.loopback import LoopbackServer, QuietHandler
 
 KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
 PAGE = """<!doctype html><html lang="{language}"><meta charset="utf-8">{head}<title>Host</title>
@@ -54,18 +54,12 @@ REACHABLE = """() => { const host = document.querySelector('repondant-widget'); 
   return document.elementFromPoint(box.x + 20, box.y + 20) === host ? '' : 'cannot be pressed'; }"""
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_arguments: object) -> None:
-        """The browser's requests are no output of the tests."""
+class _Pages(QuietHandler, SimpleHTTPRequestHandler):
+    """The files of a folder."""
 
 
-@contextmanager
-def _served(folder: Path) -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
-    Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield int(server.server_address[1])
-    server.shutdown()
-    server.server_close()
+def _served(folder: Path) -> LoopbackServer:
+    return LoopbackServer(partial(_Pages, directory=str(folder)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +77,10 @@ class Hosts:
 @pytest.fixture(scope="module")
 def host(live_site: LiveSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     folder = tmp_path_factory.mktemp("host")
-    with _served(folder) as port, _served(folder) as other:
+    with _served(folder) as listed, _served(folder) as other:
         allow = (
             "from agents.models import Deployment; d = Deployment.objects.get(slug='guide'); "
-            f"d.allowed_origins = 'http://localhost:{port} http://127.0.0.1:{port}'; d.save(); print(d.public_key)"
+            f"d.allowed_origins = 'http://localhost:{listed.port} http://127.0.0.1:{listed.port}'; d.save(); print(d.public_key)"
         )
         key = live_site.shell(allow).strip()
         strict = STRICT.format(site=live_site.url)
@@ -101,7 +95,7 @@ def host(live_site: LiveSite, tmp_path_factory: pytest.TempPathFactory) -> Itera
         for name, style in HOSTILE.items():
             page = PAGE.format(language="fr", site=live_site.url, key=key, head=style, attributes="")
             (folder / f"{name}.html").write_text(page, encoding="utf-8")
-        yield Hosts(port, other)
+        yield Hosts(listed.port, other.port)
 
 
 @pytest.fixture

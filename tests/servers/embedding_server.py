@@ -6,25 +6,20 @@ fail.
 """
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from knowledge.embeddings.base import Purpose
 from tests.hashing import HashingEmbedder
+from tests.servers.loopback import LoopbackServer, QuietHandler
 
 KEY = "sk-only-for-tests"
 NATIVE = {"text-embedding-3-small": 1536, "text-embedding-ada-002": 1536, "house-model": 96}
 _ARGUMENTS = {"model", "input", "dimensions", "encoding_format", "user"}
 
 
-class EmbeddingServer(ThreadingHTTPServer):
-    daemon_threads = True
-
+class EmbeddingServer(LoopbackServer):
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.bodies: list[dict[str, Any]] = []
         self.failures: list[int] = []
         """Statuses of the next replies; afterwards the server answers."""
@@ -33,20 +28,20 @@ class EmbeddingServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: EmbeddingServer
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.body())
         self.server.bodies.append(body)
         if self.server.failures:
             self._send(self.server.failures.pop(0), {"error": {"message": f"echo {body['input']}"}})
         elif self.server.reply is not None:
-            self._send_bytes(200, self.server.reply)
+            self.send_json(200, self.server.reply)
         elif self.path != "/v1/embeddings" or body.get("model") not in NATIVE:
             self._send(404, {"error": {"message": "not found"}})
         elif self.headers["Authorization"] != f"Bearer {KEY}":
@@ -56,18 +51,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(200, {"object": "list", "model": body["model"], "data": _rows(body)})
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent: the test's output is not the server's log."""
-
     def _send(self, status: int, body: dict[str, Any]) -> None:
-        self._send_bytes(status, json.dumps(body).encode())
-
-    def _send_bytes(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.send_json(status, json.dumps(body).encode())
 
 
 def _refusal(body: dict[str, Any]) -> str:
@@ -88,16 +73,3 @@ def _rows(body: dict[str, Any]) -> list[dict[str, Any]]:
     rows = HashingEmbedder(dimensions=size).embed(body["input"], purpose=Purpose.QUERY)
     data = [{"object": "embedding", "index": index, "embedding": row.tolist()} for index, row in enumerate(rows)]
     return data[::-1]
-
-
-@contextmanager
-def serving() -> Iterator[EmbeddingServer]:
-    server = EmbeddingServer()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -10,32 +10,26 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 from qdrant_client import QdrantClient
 from qdrant_client.http import models
 
+from tests.servers.loopback import LoopbackServer, QuietHandler
 
-class QdrantServer(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
 
+class QdrantServer(LoopbackServer):
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.engine = QdrantClient(":memory:")
         self.turn = threading.Lock()
         self.delay = 0.0
         #: So many more calls that write are answered; at the next `on_gone` is called instead.
         self.gone_after: int | None = None
         self.on_gone: Callable[[], None] = lambda: None
-
-    @property
-    def port(self) -> int:
-        return int(self.server_address[1])
 
     def answer(self, method: str, path: str, body: bytes) -> Any:
         """What the engine says to a call; raises `LookupError` for one that our backend does not make."""
@@ -116,12 +110,12 @@ def _plain(said: Any) -> Any:
     return [_plain(each) for each in said] if isinstance(said, list) else said
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: QdrantServer
     protocol_version = "HTTP/1.1"
 
     def _answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.body()
         path = self.path.partition("?")[0]
         server = self.server
         if self.command == "PUT" and path.endswith("/points") and server.gone_after is not None:
@@ -139,23 +133,6 @@ class _Handler(BaseHTTPRequestHandler):
         told = {"result": said} if status == 200 else {"status": {"error": said}}
         sent = json.dumps({"time": 0.0, "status": "ok", **told}).encode()
         with suppress(OSError):
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(sent)))
-            self.end_headers()
-            self.wfile.write(sent)
+            self.send_json(status, sent)
 
     do_GET = do_PUT = do_POST = do_DELETE = _answer
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
-@contextmanager
-def qdrant_server() -> Iterator[QdrantServer]:
-    with QdrantServer() as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        try:
-            yield server
-        finally:
-            server.shutdown()

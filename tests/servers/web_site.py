@@ -3,19 +3,18 @@
 import datetime
 import ssl
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.servers.loopback import LoopbackServer, QuietHandler
 
 
 @dataclass(slots=True)
@@ -52,27 +51,20 @@ class Site:
 
 @contextmanager
 def web_site(pages: Mapping[str, Answer] | None = None, *, tls: ssl.SSLContext | None = None) -> Iterator[Site]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
+    server = LoopbackServer(_Handler)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
-    site = Site(f"127.0.0.1:{server.server_address[1]}", "https" if tls else "http", dict(pages or {}))
+    site = Site(f"127.0.0.1:{server.port}", "https" if tls else "http", dict(pages or {}))
     server.site = site  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with server:
         yield site
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=5)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     def do_GET(self) -> None:
         site: Site = self.server.site  # type: ignore[attr-defined]
         site.asked.append((self.path, {key.lower(): value for key, value in self.headers.items()}))
-        site.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        site.bodies.append(self.body())
         answer = site.pages.get(self.path, site.fallback)
         if answer.etag and self.headers.get("If-None-Match") == answer.etag:
             self.send_response(304)
@@ -100,9 +92,6 @@ class _Handler(BaseHTTPRequestHandler):
             pass  # the reader has gone, as it should
 
     do_POST = do_PUT = do_GET
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @contextmanager

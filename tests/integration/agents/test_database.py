@@ -20,6 +20,7 @@ from agents.database import in_database, in_thread, short_write, storage_error
 from agents.errors import StorageUnavailableError
 from agents.models import Job, JobKind
 from tests.constants import override
+from tests.waiting import in_threads
 
 #: More than four pages.
 GROWN = "INSERT INTO words VALUES (hex(zeroblob(20000)))"
@@ -124,7 +125,6 @@ class QueueTests(TransactionTestCase):
 
     def test_many_writers_do_not_wait_one_after_the_other(self) -> None:
         taken, done = threading.Event(), threading.Event()
-        refused: list[float] = []
 
         def holds() -> None:
             with short_write():
@@ -132,26 +132,18 @@ class QueueTests(TransactionTestCase):
                 done.wait(30)
             connection.close()
 
-        def waits() -> None:
+        def waits() -> float:
             start = time.monotonic()
-            try:
-                with short_write():
-                    pass
-            except StorageUnavailableError:
-                refused.append(time.monotonic() - start)
-            connection.close()
+            with pytest.raises(StorageUnavailableError), short_write():
+                pass
+            return time.monotonic() - start
 
         holder = threading.Thread(target=holds)
         holder.start()
         taken.wait(30)
-        waiting = [threading.Thread(target=waits) for _ in range(12)]
-        for thread in waiting:
-            thread.start()
-        for thread in waiting:
-            thread.join()
+        refused = in_threads(*[waits] * 12)
         done.set()
         holder.join()
-        assert len(refused) == 12
         # One after the other, the last would have waited twelve times as long.
         assert max(refused) < 10 * self.WAIT
 

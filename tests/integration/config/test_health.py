@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from django.test import Client, TestCase, override_settings
+from django.test import Client, override_settings
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.database import in_database
 from agents.errors import LLMUnavailableError
 from knowledge.models import IndexBuild
 from tests.admin_pages import superuser_client
-from tests.factories import make_library
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, ask, scripted
+from tests.readers import LibraryCase
 
 BEARER: Any = {"HTTP_AUTHORIZATION": "Bearer collector-secret"}
 
@@ -26,10 +26,9 @@ def figures(client: Client) -> dict[str, float]:
     }
 
 
-class MetricsTests(TestCase):
+class MetricsTests(LibraryCase):
     def setUp(self) -> None:
         self.staff = superuser_client()
-        self.deployment = make_library()
 
     async def _counted(self, question: str, *replies: Any) -> dict[str, float]:
         """What one turn adds."""

@@ -11,6 +11,7 @@ from django.test import Client, SimpleTestCase, override_settings
 from chat.telemetry import ModelSeen
 from config.health import OK, Detail, Part, Readiness, readiness
 from tests.constants import override
+from tests.waiting import in_threads
 
 #: Nobody listens there.
 AWAY = "redis://127.0.0.1:1/0"
@@ -64,11 +65,7 @@ class ReadinessTests(SimpleTestCase):
             return OK
 
         readiness = Readiness([Part("database", counted)])
-        threads = [threading.Thread(target=readiness.told) for _ in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(*[readiness.told] * 20)
         assert len(looks) == 1
 
     @override_settings(

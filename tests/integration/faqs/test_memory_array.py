@@ -1,7 +1,5 @@
 """The array of this process and the database: what other processes write is seen, without reading it all again."""
 
-import threading
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -23,23 +21,10 @@ from faqs.models import CachedResponse, EntryStatus, StatusReason
 from knowledge.embeddings.base import Recipe
 from tests.constants import override
 from tests.factories import make_deployment, make_entry, recall
+from tests.waiting import in_threads
 
 QUESTION = "Quels sont les horaires de la piscine ?"
 RECIPE = Recipe(model="array", dimensions=4)
-
-
-def in_thread(work: Callable[[], object]) -> None:
-    """Run `work` on a database connection of its own, as another process would."""
-
-    def run() -> None:
-        try:
-            work()
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(30)
 
 
 def served(deployment: Deployment, question: str = QUESTION) -> str | None:
@@ -59,7 +44,7 @@ class OtherProcessTests(TransactionTestCase):
         assert served(self.deployment, "Question numéro 3 ?") == "Oui."
         make_entry(self.deployment, answer="9 h")
         assert served(self.deployment) == "9 h"
-        in_thread(lambda: make_entry(self.deployment, answer="10 h"))
+        in_threads(lambda: make_entry(self.deployment, answer="10 h"))
         with CaptureQueriesContext(connection) as captured:
             assert served(self.deployment) == "10 h"
         reads = [q["sql"] for q in captured if '"responses"."embedding"' in q["sql"]]
@@ -71,19 +56,9 @@ class OtherProcessTests(TransactionTestCase):
 
     def test_no_use_is_lost_when_many_ask_at_once(self) -> None:
         entry = make_entry(self.deployment)
-        found: list[object] = []
-
-        def ask_often() -> None:
-            found.extend(served(self.deployment) for _ in range(5))
-            connection.close()
-
-        threads = [threading.Thread(target=ask_often) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        found = in_threads(*[lambda: [served(self.deployment) for _ in range(5)]] * 6)
         entry.refresh_from_db()
-        assert found == [entry.answer] * 30
+        assert found == [[entry.answer] * 5] * 6
         assert entry.usage_count == 60
 
 

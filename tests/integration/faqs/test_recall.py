@@ -27,6 +27,7 @@ from knowledge.embeddings.base import Recipe
 from knowledge.models import Chunk
 from knowledge.thresholds import threshold_profile
 from tests.factories import fresh, make_agent, make_config, make_deployment, make_entry, make_library, recall, source_of
+from tests.readers import LibraryCase
 
 QUESTION = "Quels sont les horaires de la piscine ?"
 ANSWER = "De 9 heures à 20 heures."
@@ -304,9 +305,8 @@ class AgentTests(TestCase):
         assert fresh(entry).status_reason == StatusReason.AGENT_CHANGED
 
 
-class StalenessTests(TestCase):
+class StalenessTests(LibraryCase):
     def setUp(self) -> None:
-        self.deployment = make_library()
         self.chunk = Chunk.objects.order_by("pk")[0]
         self.entry = make_entry(self.deployment, sources=[source_of(self.chunk)])
 

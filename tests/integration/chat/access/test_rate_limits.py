@@ -8,29 +8,24 @@ from django.contrib.auth import get_user_model
 from django.test import AsyncClient, Client, TestCase, override_settings
 
 from agents.database import in_database
-from agents.models import Deployment, RuntimeSettings
+from agents.models import RuntimeSettings
 from chat.access import rate_limits
 from chat.models import Conversation
 from tests.admin_pages import client_of
 from tests.constants import override
-from tests.factories import make_api_key, make_conversation, make_exchange, make_library, make_user
+from tests.factories import make_api_key, make_conversation, make_exchange, make_user
 from tests.integration.chat.turn.test_path import KNOWN
+from tests.readers import LibraryCase
 from tests.sockets import Socket
 
 
 @override_settings(RATE_LIMITS=True)
-class DoorTests(TestCase):
-    deployment: Deployment
-
+class DoorTests(LibraryCase):
     @pytest.fixture(autouse=True)
     def _full_buckets(self) -> Iterator[None]:
         rate_limits.forget()
         yield
         rate_limits.forget()
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
 
     def allow(self, **limits: int) -> None:
         RuntimeSettings(values=limits).save()

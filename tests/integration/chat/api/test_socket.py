@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 from django.contrib.sessions.models import Session
-from django.test import AsyncClient, TestCase
+from django.test import AsyncClient
 
 from agents.database import in_database
 from agents.models import Deployment
@@ -21,7 +21,7 @@ from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.runs.runner import runner
 from chat.telemetry import SOCKETS
 from tests.constants import override
-from tests.factories import make_api_key, make_conversation, make_library, make_turn, make_user
+from tests.factories import make_api_key, make_conversation, make_turn, make_user
 from tests.integration.chat.turn.test_path import NEAR, model, scripted
 from tests.readers import LibraryCase
 from tests.scripted import ScriptedReply
@@ -235,13 +235,12 @@ def _overload() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_overload")
-class OverloadTests(TestCase):
-    deployment: Deployment
+class OverloadTests(LibraryCase):
     secret: str
 
     @classmethod
     def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
+        super().setUpTestData()
         cls.secret = make_api_key(cls.deployment)
 
     async def completions(self, **body: Any) -> Any:

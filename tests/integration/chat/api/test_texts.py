@@ -13,7 +13,6 @@ from django.test import Client, TestCase
 from drf_spectacular.generators import SchemaGenerator
 
 from agents.database import in_database
-from agents.models import Deployment
 from chat.access.permissions import WidgetVisitor
 from chat.api.batches import MAX_BATCH_BYTES
 from chat.api.framework import EXAMPLES
@@ -22,9 +21,9 @@ from chat.models import Conversation, Feedback, Message
 from chat.page import views
 from config.asgi import django_application
 from config.version import VERSION
-from tests.factories import make_api_key, make_deployment, make_library, make_service_token
+from tests.factories import make_api_key, make_deployment, make_service_token
 from tests.integration.chat.turn.test_path import KNOWN
-from tests.readers import ReaderTest
+from tests.readers import LibraryCase, ReaderTest
 
 SITE = "https://www.example.org"
 HALF = "Où\ud800 ?"
@@ -224,16 +223,15 @@ async def sent_in_chunks(path: str, body: bytes, *, token: str = "") -> tuple[in
     return sent[0]["status"], json.loads(b"".join(message.get("body", b"") for message in sent[1:]))
 
 
-class ChunkedBodyTests(TestCase):
+class ChunkedBodyTests(LibraryCase):
     """A body is no longer than its door takes, whether its length was announced or it comes in chunks."""
 
-    deployment: Deployment
     key: str
     service: str
 
     @classmethod
     def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
+        super().setUpTestData()
         cls.key = make_api_key(cls.deployment)
         _row, cls.service = make_service_token()
 

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from django.http import StreamingHttpResponse
-from django.test import AsyncClient, TestCase
+from django.test import AsyncClient
 from django.utils import timezone
 
 from agents.database import in_database
@@ -19,9 +19,10 @@ from chat.models import AnswerSource, ApiKey, Channel, Conversation, Message, Tu
 from chat.runs.afterwards import generate_title
 from faqs.models import CachedResponse
 from tests.constants import override
-from tests.factories import make_api_key, make_deployment, make_library
+from tests.factories import make_api_key, make_deployment
 from tests.integration.chat.turn.test_path import KNOWN, NEAR, ask, model, scripted
 from tests.integration.chat.turn.test_tool_loop import closed, served
+from tests.readers import LibraryCase
 from tests.scripted import ScriptedReply
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.tools import asking, call, declared
@@ -50,8 +51,7 @@ def by_user(content: Any) -> list[dict[str, Any]]:
     return [{"role": "user", "content": content}]
 
 
-class V1Tests(TestCase):
-    deployment: Deployment
+class V1Tests(LibraryCase):
     secret: str
 
     def setUp(self) -> None:
@@ -59,7 +59,7 @@ class V1Tests(TestCase):
 
     @classmethod
     def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
+        super().setUpTestData()
         cls.secret = make_api_key(cls.deployment)
 
     async def post(self, _secret: str | None = None, _headers: Any = None, _address: str = ADDRESS, **body: Any) -> Any:

@@ -32,6 +32,7 @@ from tests.factories import (
     source_of,
 )
 from tests.integration.faqs.test_unanswered import make_group
+from tests.readers import LibraryCase
 
 RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
 QUESTION = "Quels sont les horaires de la piscine ?"
@@ -58,9 +59,8 @@ def make_answered(**overrides: Any) -> Turn:
     )
 
 
-class CorrectingTests(TestCase):
+class CorrectingTests(LibraryCase):
     def setUp(self) -> None:
-        self.deployment = make_library()
         self.agent = self.deployment.agent
         self.turn = make_exchange(make_conversation(self.deployment), QUESTION, f"{WRONG} [1]", answer_source="llm")
         Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(sources=[PASSAGE])

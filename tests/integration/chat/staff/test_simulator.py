@@ -5,7 +5,7 @@ from typing import Any
 from unittest import mock
 
 from asgiref.sync import async_to_sync
-from django.test import Client, TestCase
+from django.test import Client
 
 from agents.admin_base import admin_url
 from agents.effective import effective_config, with_settings
@@ -23,11 +23,11 @@ from tests.factories import (
     make_deployment,
     make_entry,
     make_learned,
-    make_library,
     make_tool,
     set_settings,
 )
 from tests.integration.chat.turn.test_path import FAR, ask
+from tests.readers import LibraryCase
 from tools_registry.models import ToolOverride
 
 UNKNOWN = "Peut-on louer un xylophone quelconque ?"
@@ -36,9 +36,8 @@ KNOWN = "Combien coûte la carte de lecteur ?"
 POOL = "Quels sont les horaires de la piscine ?"
 
 
-class TryingCase(TestCase):
+class TryingCase(LibraryCase):
     def setUp(self) -> None:
-        self.deployment = make_library()
         self.client = superuser_client()
 
     def ask(self, question: str, client: Client | None = None, **fields: Any) -> Any:
@@ -154,9 +153,8 @@ class TryingRightsTests(TryingCase):
         assert self.ask(KNOWN, client_of(make_staff(*TRYING))).status_code == 200
 
 
-class ReplayTests(TestCase):
+class ReplayTests(LibraryCase):
     def setUp(self) -> None:
-        self.deployment = make_library()
         self.client = superuser_client()
 
     async def _ask(self, question: str) -> None:

@@ -1,14 +1,14 @@
 """`append_batch` and its endpoint: the scenarios of seed 002, sections II, IV, VII and VIII, by name."""
 
 import json
-import threading
 import uuid
+from functools import partial
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.test import Client, TestCase, TransactionTestCase
 
 from agents.models import Deployment
@@ -19,6 +19,7 @@ from chat.thread.rounds import Batch, BatchResult, append_batch, load_thread
 from tests.admin_pages import superuser_client
 from tests.constants import override
 from tests.factories import fresh, make_batch, make_conversation, make_deployment, make_exchange, make_service_token
+from tests.waiting import in_threads
 
 
 def append(conversation: Conversation, messages: list[ThreadMessage], **changes: Any) -> BatchResult:
@@ -337,32 +338,20 @@ class FiftyWriters(TransactionTestCase):
 
     def test_pas_de_reordre_ni_de_doublons_with_fifty_writers(self) -> None:
         conversation = make_conversation()
-        failures: list[BaseException] = []
 
         def write(number: int) -> None:
-            try:
-                batch = make_batch(conversation, f"{number}-a", f"{number}-b")
-                operation, version = uuid.uuid4(), 0 if number % 2 else None
-                while True:
-                    try:
-                        options = {"operation_id": operation, "expected_version": version}
-                        first = append(conversation, batch, **options)
-                        break
-                    except ThreadConflictError as conflict:
-                        version = conflict.version
-                again = append(conversation, batch, operation_id=operation)
-                assert (first.applied, again.applied) == (True, False)
-            except BaseException as error:  # noqa: BLE001  # shown by the test's own thread
-                failures.append(error)
-            finally:
-                connection.close()
+            batch = make_batch(conversation, f"{number}-a", f"{number}-b")
+            operation, version = uuid.uuid4(), 0 if number % 2 else None
+            while True:
+                try:
+                    first = append(conversation, batch, operation_id=operation, expected_version=version)
+                    break
+                except ThreadConflictError as conflict:
+                    version = conflict.version
+            again = append(conversation, batch, operation_id=operation)
+            assert (first.applied, again.applied) == (True, False)
 
-        threads = [threading.Thread(target=write, args=(number,)) for number in range(50)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not failures, failures
+        in_threads(*(partial(write, number) for number in range(50)))
         stored = list(Message.objects.for_conversation(conversation.pk))
         assert len(stored) == 150
         written = set()

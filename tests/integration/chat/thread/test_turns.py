@@ -1,10 +1,9 @@
 """Turns: claimed once, freed where their process died, saved once, read in order."""
 
-import threading
 from datetime import timedelta
+from functools import partial
 
 import pytest
-from django.db import connection
 from django.test import TestCase, TransactionTestCase
 from django.utils import timezone
 
@@ -15,6 +14,7 @@ from chat.thread.rounds import load_thread
 from chat.thread.turns import claim_turn, default_title, interrupt_stale_turns
 from chat.turn.prompt import load_exchanges
 from tests.factories import fresh, make_conversation, make_exchange, make_turn, save_answer
+from tests.waiting import in_threads
 
 
 class ClaimTests(TestCase):
@@ -75,23 +75,14 @@ class ClaimTests(TestCase):
 class ConcurrentClaimTests(TransactionTestCase):
     def test_of_many_sends_at_once_one_turn_runs(self) -> None:
         conversation = make_conversation()
-        outcomes: list[str] = []
 
-        def send(name: str) -> None:
+        def send(name: str) -> bool:
             try:
-                claimed = claim_turn(conversation_id=conversation.pk, client_message_id=name, question="Où ?")
-                outcomes.append("new" if claimed.is_new else "same")
+                return claim_turn(conversation_id=conversation.pk, client_message_id=name, question="Où ?").is_new
             except TurnRunningError:
-                outcomes.append("refused")
-            finally:
-                connection.close()
+                return False
 
-        threads = [threading.Thread(target=send, args=(name,)) for name in "aabbcc"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert outcomes.count("new") == 1
+        assert in_threads(*(partial(send, name) for name in "aabbcc")).count(True) == 1
         assert Turn.objects.count() == 1
         assert Message.objects.count() == 1
 

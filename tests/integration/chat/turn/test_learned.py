@@ -2,10 +2,7 @@
 
 from typing import Any
 
-from django.test import TestCase
-
 from agents.database import in_database
-from agents.models import Deployment
 from chat.models import AnswerSource
 from chat.turn.prompt import direct_text
 from chat.turn.values import DIRECT_MODEL
@@ -14,8 +11,9 @@ from faqs.models import LearnedKind, LearnedStatus
 from faqs.precedence import recall_learned
 from knowledge.search import SearchResult
 from knowledge.vectors.payloads import Passage, PointType
-from tests.factories import make_agent, make_deployment, make_learned, make_library, make_passage
+from tests.factories import make_agent, make_deployment, make_learned, make_passage
 from tests.integration.chat.turn.test_path import ask, steps
+from tests.readers import LibraryCase
 
 QUESTION, ANSWER = "Où garer son vélo devant la bibliothèque ?", "Sous l’abri."
 
@@ -25,10 +23,7 @@ def passage(point: str, score: float, *, is_faq: bool) -> Passage:
     return make_passage(point, score=score, is_faq=is_faq, **facts)
 
 
-class LearnedTurnTests(TestCase):
-    def setUp(self) -> None:
-        self.deployment: Deployment = make_library()
-
+class LearnedTurnTests(LibraryCase):
     async def test_faq_question_above_the_threshold_gets_a_direct_answer(self) -> None:
         row = await in_database(make_learned, self.deployment.agent, question=QUESTION, answer=ANSWER)
         result, listener = await ask(self.deployment, QUESTION)

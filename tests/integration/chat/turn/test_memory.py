@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.database import in_database
 from agents.errors import LLMUnavailableError
-from agents.models import Agent, Deployment, Specialist
+from agents.models import Agent, Specialist
 from chat.models import AnswerSource, Message, MessageType, Turn, Verdict
 from chat.protocol import Sources
 from chat.runs.afterwards import settle
@@ -38,6 +38,7 @@ from tests.factories import (
 )
 from tests.integration.chat.turn.test_dispatch import POOL_QUESTION, make_two_agents
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, Listener, ask, claimed, model, scripted, steps
+from tests.readers import LibraryCase
 
 OPEN = "Quels sont les horaires de la piscine ?"
 WRITTEN = "Elles se réservent à l'accueil [1]."
@@ -246,9 +247,8 @@ class MemoryOfAgentsTests(TestCase):
         assert (await self.step())["threshold"] == 0.95
 
 
-class KeepingTests(TestCase):
+class KeepingTests(LibraryCase):
     def setUp(self) -> None:
-        self.deployment: Deployment = make_library()
         self.conversation = make_conversation(self.deployment)
 
     async def kept(self) -> list[tuple[str, str]]:

@@ -189,7 +189,7 @@ class NewestWordTests(TestCase):
     def test_next_question_gets_the_new_answer_once_it_has_taken_effect(self) -> None:
         for way, write, place, hold in self.cells():
             with self.subTest(way=way, place=place):
-                deployment = self.make_deployment()
+                deployment = make_deployment(config_overlay={"memory_threshold": 0.7})
                 hold(deployment)
                 assert OLD in self.answer(deployment).answer.text
                 with self.captureOnCommitCallbacks(execute=True):

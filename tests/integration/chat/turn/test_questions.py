@@ -17,10 +17,10 @@ from tests.factories import (
     make_deployment,
     make_exchange,
     make_learned,
-    make_library,
     make_synonym,
 )
 from tests.integration.chat.turn.test_path import KNOWN, Listener, ask, model, scripted, steps
+from tests.readers import LibraryCase
 
 
 class CourtesyTests(TestCase):
@@ -67,10 +67,7 @@ def told(listener: Listener) -> str:
     return str(done.as_json()["readAs"])
 
 
-class ReadingTests(TestCase):
-    def setUp(self) -> None:
-        self.deployment = make_library()
-
+class ReadingTests(LibraryCase):
     async def test_shouted_misspelt_polite_question_is_read_and_may_be_asked_as_typed(self) -> None:
         result, listener = await ask(self.deployment, SHOUTED)
         assert (result.answer.source, told(listener)) == (AnswerSource.DIRECT_QA, READ)

@@ -19,6 +19,7 @@ from faqs.models import CachedResponse
 from faqs.recall import refusal_text, scope_of
 from tests.factories import make_conversation, make_deployment, make_entry, make_library
 from tests.integration.chat.turn.test_path import NEAR, Listener, scripted
+from tests.readers import LibraryCase
 
 OPEN = "Quels sont les horaires de la piscine ?"
 WRITTEN = "Elles se réservent à l'accueil [1]."
@@ -89,9 +90,8 @@ class ScopeTests(TestCase):
         assert CachedResponse.objects.get(deployment=other).is_scoped
 
 
-class DoorTests(TestCase):
+class DoorTests(LibraryCase):
     def setUp(self) -> None:
-        self.deployment = make_library()
         self.client.get("/")
 
     def test_conversation_is_opened_with_a_phase_and_a_project(self) -> None:

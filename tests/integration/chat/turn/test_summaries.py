@@ -21,6 +21,7 @@ from chat.turn.values import Exchange, TurnRequest, TurnResult
 from tests.constants import override
 from tests.factories import make_conversation, make_exchange, make_library, save_answer
 from tests.integration.chat.turn.test_path import NEAR, Listener, claimed, model, scripted, steps
+from tests.readers import LibraryCase
 from tests.scripted import ScriptedReply
 
 AGAIN = "Elle réserve encore une salle."
@@ -43,12 +44,10 @@ def prompt(call: int) -> list[str]:
     return [message.content for message in model().calls[call].messages]
 
 
-class SummaryTests(TestCase):
-    deployment: Deployment
-
+class SummaryTests(LibraryCase):
     @classmethod
     def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
+        super().setUpTestData()
         cls.deployment.config_overlay = {"summarise_exchanges": True}
         cls.deployment.save()
 

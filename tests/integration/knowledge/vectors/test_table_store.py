@@ -1,9 +1,9 @@
 """The table store and transactions: what is followed, what a rollback leaves, what is bounded."""
 
-import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from knowledge.vectors import table
 from knowledge.vectors.base import Condition, Json, PayloadFilter, Point, Query, Vector, Wanted
 from knowledge.vectors.table import TableVectorStore
 from tests.constants import override
+from tests.waiting import in_threads
 
 RECIPE = Recipe(model="table", dimensions=2)
 EVEN = PayloadFilter(all_of=(Condition("even", True),))
@@ -49,20 +50,6 @@ def rolled_back() -> Iterator[None]:
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
-
-
-def in_thread(work: Callable[[], object]) -> None:
-    """Run `work` on a database connection of its own."""
-
-    def run() -> None:
-        try:
-            work()
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(30)
 
 
 class InsideATransactionTests(TestCase):
@@ -113,7 +100,7 @@ class CommittedTests(TransactionTestCase):
 
     def test_change_reads_changed_rows_only(self) -> None:
         found(self.store, EVEN)
-        in_thread(lambda: self.store.upsert("c", [point(6)]))
+        in_threads(lambda: self.store.upsert("c", [point(6)]))
         with CaptureQueriesContext(connection) as queries:
             assert found(self.store, EVEN) == [2, 4, 6]
         read = [query["sql"] for query in queries if '"vector"' in query["sql"]]
@@ -121,9 +108,9 @@ class CommittedTests(TransactionTestCase):
         assert '"version" >' in read[0]
 
     def test_other_connections_writes_are_followed(self) -> None:
-        in_thread(lambda: self.store.upsert("c", [point(5), point(1, (0, 1))]))
+        in_threads(lambda: self.store.upsert("c", [point(5), point(1, (0, 1))]))
         assert found(self.store) == [2, 3, 4, 5, 1]
-        in_thread(lambda: self.store.delete("c", [ident(2), ident(5)]))
+        in_threads(lambda: self.store.delete("c", [ident(2), ident(5)]))
         assert found(self.store) == [3, 4, 1]
 
     def test_rolled_back_transaction_leaves_nothing(self) -> None:
@@ -136,12 +123,10 @@ class CommittedTests(TransactionTestCase):
         assert found(self.store, EVEN) == [2, 4]
 
     def test_uncommitted_writes_are_not_seen_by_others(self) -> None:
-        seen: list[list[int]] = []
         with transaction.atomic():
             self.store.upsert("c", [point(9)])
-            in_thread(lambda: seen.append(found(self.store)))
-        in_thread(lambda: seen.append(found(self.store)))
-        assert seen == [[1, 2, 3, 4], [1, 2, 3, 4, 9]]
+            assert in_threads(lambda: found(self.store)) == [[1, 2, 3, 4]]
+        assert in_threads(lambda: found(self.store)) == [[1, 2, 3, 4, 9]]
 
     def test_write_shares_the_fate_of_the_callers_rows(self) -> None:
         with rolled_back():
@@ -154,13 +139,8 @@ class CommittedTests(TransactionTestCase):
             for number in range(start, start + 10):
                 self.store.upsert("c", [point(number)])
                 found(self.store)
-            connection.close()
 
-        writers = [threading.Thread(target=write, args=(100 * n,)) for n in range(1, 5)]
-        for writer in writers:
-            writer.start()
-        for writer in writers:
-            writer.join(60)
+        in_threads(*(partial(write, 100 * n) for n in range(1, 5)))
         assert len(found(self.store)) == 4 + 40
         assert VectorCollection.objects.get().version == 1 + 40
 
@@ -171,7 +151,7 @@ class CommittedTests(TransactionTestCase):
             for number in range(10, 16):
                 self.store.upsert("c", [point(number)])  # up to version 8, purges at 6
 
-        in_thread(write)
+        in_threads(write)
         assert not VectorPoint.objects.filter(deleted=True).exists()
         assert VectorCollection.objects.get().purged_version == 2
         assert found(self.store) == [3, 4, *range(10, 16)]
@@ -203,7 +183,7 @@ class CommittedTests(TransactionTestCase):
             self.store.upsert("c", [changed])
             assert said() == "changed"
         assert said() == 1
-        in_thread(lambda: self.store.upsert("c", [changed]))
+        in_threads(lambda: self.store.upsert("c", [changed]))
         assert said() == "changed"
 
     def test_point_deleted_after_it_was_found_is_left_out(self) -> None:
