@@ -32,7 +32,7 @@ from benchmarks.retrieval.run import (  # noqa: E402
     production_search,
     read_cnil,
 )
-from chat.turn.clarification import options_for  # noqa: E402
+from chat.turn.stored_answers import options_for  # noqa: E402
 from faqs.second_key.same_question import would_serve  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose, Vectors  # noqa: E402
 from knowledge.language.spelling import Vocabulary  # noqa: E402

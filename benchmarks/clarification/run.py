@@ -34,7 +34,7 @@ from benchmarks.retrieval.run import (  # noqa: E402
     read_cnil,
     read_jsonl,
 )
-from chat.turn.clarification import options_for  # noqa: E402
+from chat.turn.stored_answers import options_for  # noqa: E402
 from faqs.second_key.same_question import would_serve  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose  # noqa: E402
 from knowledge.search import SearchResult, Thresholds  # noqa: E402

@@ -8,24 +8,23 @@ import re
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import F
 
 from agents.database import in_database, short_write
-from agents.effective import current_config
+from agents.effective import EffectiveConfig, current_config
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, language_model
 from chat.models import AnswerSource, ThreadSummary, Turn, TurnStatus
 from chat.thread.messages import check_isolation, earlier_versions
 from chat.thread.turns import is_unnamed, rename_conversation
 from chat.thread.verdicts import report_again
 from chat.turn.prompt import load_exchanges
-from chat.turn.values import Exchange, Learning, Trace, TurnRequest, TurnResult
+from chat.turn.values import Exchange, Trace, TurnRequest, TurnResult
 from faqs.answers import record_served
-from faqs.learning import remember_answer
-from faqs.unanswered import keep_unanswered
+from faqs.learning import Learned
+from faqs.unanswered import Unanswered, keep_unanswered
 from tools_registry.execution import record_selected
 
 logger = logging.getLogger(__name__)
@@ -49,17 +48,17 @@ def _settle(turn_id: uuid.UUID, result: TurnResult) -> None:
     if result.status is not TurnStatus.DONE:
         return
     if result.unanswered is not None:
-        _keep_of(turn_id, partial(keep_unanswered, result.unanswered))
+        _keep_question(turn_id, result.unanswered)
     if result.learning is not None and _stands(turn_id):
         _remember(turn_id, result.learning, result.trace)
 
 
-def _keep_of(turn_id: uuid.UUID, keep: Callable[..., object]) -> None:
-    """Call `keep` with the turn's row locked, so that a concurrent deletion comes entirely before or after it."""
+def _keep_question(turn_id: uuid.UUID, question: Unanswered) -> None:
+    """With the turn's row locked, so that a concurrent deletion comes entirely before or after it."""
     with short_write():
         held = Turn.objects.select_for_update(no_key=True).filter(pk=turn_id).first()
         if held is not None and _stands(turn_id):
-            keep(turn_id=turn_id, earlier=earlier_versions(turn_id))
+            keep_unanswered(question, turn_id=turn_id, earlier=earlier_versions(turn_id))
 
 
 def _stands(turn_id: uuid.UUID) -> bool:
@@ -67,9 +66,9 @@ def _stands(turn_id: uuid.UUID) -> bool:
     return Turn.objects.filter(pk=turn_id, conversation__is_temporary=False).exists()
 
 
-def _remember(turn_id: uuid.UUID, learning: Learning, trace: Trace) -> None:
+def _remember(turn_id: uuid.UUID, learn: Callable[[], Learned], trace: Trace) -> None:
     """Teach the memory, and record in the trace what was learned or why nothing was."""
-    learned = remember_answer(learning.lesson, mode=learning.mode, max_age_days=learning.max_age_days)
+    learned = learn()
     outcome = "not_kept" if learned.outcome == "refused" else learned.outcome
     trace.came_to("learn", outcome, detail=learned.reason, entry=learned.entry_id)
     Turn.objects.filter(pk=turn_id).update(trace=trace.lines)
@@ -94,29 +93,29 @@ async def generate_title(model: LanguageModel, *, question: str, llm_model: str)
     return " ".join(reply.text.split()).strip("\"'«» .")[:MAX_TITLE_CHARACTERS] if reply else ""
 
 
-async def write_title(request: TurnRequest, result: TurnResult) -> None:
-    """Have the model name a conversation after its first question, where staff want that."""
+async def write_with_model(request: TurnRequest, result: TurnResult) -> None:
+    """Have the model name the conversation and summarise it, where staff want that. Raises `IsolationError`."""
     llm, conversation_id, turn_id = language_model(), request.conversation_id, request.turn_id
-    if llm is None or turn_id is None or conversation_id is None:
+    if llm is None or turn_id is None or conversation_id is None or result.status is not TurnStatus.DONE:
         return
     if request.given is not None:
         return  # the thread and its name are the client's
-    if result.answer.source != AnswerSource.LLM or result.status is not TurnStatus.DONE:
-        return
     context = request.context
     config = context.config if context else await in_database(current_config, request.deployment_id)
-    if not config.generate_titles:
+    if config.generate_titles and result.answer.source == AnswerSource.LLM:
+        await _write_title(llm, config.llm_model, request.question, turn_id, conversation_id)
+    if config.summarise_exchanges and config.context_exchanges:
+        await _write_summary(llm, config, turn_id, conversation_id)
+
+
+async def _write_title(
+    llm: LanguageModel, llm_model: str, question: str, turn_id: uuid.UUID, conversation_id: uuid.UUID
+) -> None:
+    if not await in_database(is_unnamed, conversation_id, question):
         return
-    if not await in_database(is_unnamed, conversation_id, request.question):
-        return
-    title = await generate_title(llm, question=request.question, llm_model=config.llm_model)
-    if title:
+    if title := await generate_title(llm, question=question, llm_model=llm_model):
         await in_database(
-            rename_conversation,
-            conversation_id=conversation_id,
-            turn_id=turn_id,
-            title=title,
-            question=request.question,
+            rename_conversation, conversation_id=conversation_id, turn_id=turn_id, title=title, question=question
         )
 
 
@@ -138,20 +137,13 @@ READ_CHARACTERS = 4_000
 _CITATION = re.compile(r"[ \t\u00a0]*\[\d{1,3}\](?!\()")
 
 
-async def write_summary(request: TurnRequest, result: TurnResult) -> None:
-    """Have the model summarise the conversation where staff want that and it is long. Raises `IsolationError`."""
-    llm, conversation_id, turn_id = language_model(), request.conversation_id, request.turn_id
-    if llm is None or turn_id is None or conversation_id is None or request.given is not None:
-        return
-    if result.status is not TurnStatus.DONE:
-        return
-    context = request.context
-    config = context.config if context else await in_database(current_config, request.deployment_id)
-    limit = config.context_exchanges
-    if not config.summarise_exchanges or not limit:
-        return
-    history = await in_database(load_exchanges, conversation_id=conversation_id, limit=limit)
-    if not history or history[-1].turn_id != turn_id or _length(history) < LEAST_CHARACTERS:
+async def _write_summary(
+    llm: LanguageModel, config: EffectiveConfig, turn_id: uuid.UUID, conversation_id: uuid.UUID
+) -> None:
+    """Where the conversation is long."""
+    history = await in_database(load_exchanges, conversation_id=conversation_id, limit=config.context_exchanges)
+    length = sum(len(exchange.question) + len(exchange.answer) for exchange in history)
+    if not history or history[-1].turn_id != turn_id or length < LEAST_CHARACTERS:
         return
     check_isolation(history, conversation_id)
     trace = Trace()
@@ -168,10 +160,6 @@ def summary_prompt(history: Sequence[Exchange]) -> list[PromptMessage]:
         for exchange in history
     )
     return [PromptMessage("system", INSTRUCTION), PromptMessage("user", f"Conversation:\n{said}")]
-
-
-def _length(history: Sequence[Exchange]) -> int:
-    return sum(len(exchange.question) + len(exchange.answer) for exchange in history)
 
 
 async def _written(llm: LanguageModel, messages: Sequence[PromptMessage], model: str) -> Reply:

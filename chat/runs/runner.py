@@ -33,7 +33,7 @@ from chat.errors import (
 )
 from chat.models import Conversation, Message, Turn, TurnStatus
 from chat.protocol import FINAL_EVENTS, AskFrame, Beat, Delta, Done, Event, Failure, Sources
-from chat.runs.afterwards import settle, write_summary, write_title
+from chat.runs.afterwards import settle, write_with_model
 from chat.telemetry import REFUSED
 from chat.thread.messages import exchange_of, still_there
 from chat.thread.rounds import BY_A_PERSON, TURN_LEASE_SECONDS, decide_call, pending_calls
@@ -177,15 +177,8 @@ logger = logging.getLogger(__name__)
 TURNS_PREPARED_AT_ONCE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A turn of a conversation; this process runs it where `ClaimedTurn.is_new`."""
-
-    conversation: Conversation
-    turn: ClaimedTurn
-    #: It waited for a person, and goes on with the round that it planned.
-    is_resumed: bool = False
-    as_typed: bool = False
+#: Claims a turn in the database; this process runs what it is to answer where `ClaimedTurn.is_new`.
+Claim = Callable[[], tuple[ClaimedTurn, TurnRequest]]
 
 
 class Runner:
@@ -217,7 +210,7 @@ class Runner:
         Raises `TurnRunningError`, `ServerStoppingError`, and what `place` raises where no place is given.
         """
 
-        def claim() -> Claim:
+        def claim() -> tuple[ClaimedTurn, TurnRequest]:
             turn = claim_turn(
                 conversation_id=conversation.pk,
                 client_message_id=asked.client_message_id,
@@ -227,11 +220,12 @@ class Runner:
             if not turn.is_new and fell_with_the_storage(turn.turn_id):
                 # Sent again because of it: the same turn, run anew, unless the conversation has gone on since.
                 with suppress(TurnNotLastError):
-                    return _stored_claim(turn.turn_id, is_new=reopen_turn(turn.turn_id))
-            return Claim(conversation, turn, as_typed=asked.as_typed)
+                    return _stored_claim(turn.turn_id, language, is_new=reopen_turn(turn.turn_id))
+            request = TurnRequest.of(conversation, turn.question, language, turn)
+            return turn, replace(request, as_typed=asked.as_typed)
 
         async with self.place() if place is None else nullcontext(place) as own_place:
-            return (await self._to_its_end(self._begin(conversation.pk, claim, language, own_place))).turn_id
+            return (await self._to_its_end(self._begin(conversation.pk, claim, own_place))).turn_id
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[ExitStack]:
@@ -254,13 +248,14 @@ class Runner:
     ) -> bool:
         """Store a decision on a tool; the last one makes the turn go on here. Raises `ApprovalOverError`."""
 
-        def decide() -> Claim:
+        def decide() -> tuple[ClaimedTurn, TurnRequest]:
             is_last = decide_call(
                 turn_id=turn.pk, tool_call_id=tool_call_id, is_approved=is_approved, why_denied=why_denied
             )
-            return replace(_stored_claim(turn.pk, is_new=is_last), is_resumed=True)
+            claimed, request = _stored_claim(turn.pk, language, is_new=is_last)
+            return claimed, replace(request, is_resumed=True)
 
-        decided = await self._to_its_end(self._begin(turn.conversation_id, decide, language))
+        decided = await self._to_its_end(self._begin(turn.conversation_id, decide))
         return decided.is_new
 
     async def retry(self, turn: Turn, *, language: str) -> uuid.UUID:
@@ -269,12 +264,12 @@ class Runner:
         Raises `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn runs.
         """
 
-        def reopen() -> Claim:
-            return _stored_claim(turn.pk, is_new=reopen_turn(turn.pk))
+        def reopen() -> tuple[ClaimedTurn, TurnRequest]:
+            return _stored_claim(turn.pk, language, is_new=reopen_turn(turn.pk))
 
         # It may itself be the one whose process died.
         await in_database(interrupt_stale_turns, turn.conversation_id)
-        await self._to_its_end(self._begin(turn.conversation_id, reopen, language))
+        await self._to_its_end(self._begin(turn.conversation_id, reopen))
         return turn.pk
 
     async def _to_its_end(self, starting: Coroutine[Any, Any, ClaimedTurn]) -> ClaimedTurn:
@@ -287,18 +282,16 @@ class Runner:
         task.add_done_callback(self._starting.discard)
         return await asyncio.shield(task)
 
-    async def _begin(
-        self, conversation_id: uuid.UUID, claim: Callable[[], Claim], language: str, place: ExitStack | None = None
-    ) -> ClaimedTurn:
+    async def _begin(self, conversation_id: uuid.UUID, claim: Claim, place: ExitStack | None = None) -> ClaimedTurn:
         """Claim a turn in the database and run it here where the claim is new; every turn starts here."""
         with still_there():
             try:
-                claimed, request = await in_database(_opened, claim, language)
+                claimed, request = await in_database(_opened, claim)
             except TurnRunningError:
                 # Unless it only seems to run: its process died.
                 if not await in_database(interrupt_stale_turns, conversation_id):
                     raise
-                claimed, request = await in_database(_opened, claim, language)
+                claimed, request = await in_database(_opened, claim)
         if request is not None:
             self._launch(claimed, request, place.pop_all() if place else ExitStack())
         return claimed
@@ -474,8 +467,7 @@ class Runner:
                 async with self._afterwards:
                     await settle(request, result)
                 if not self._stopping.is_set():
-                    await write_title(request, result)
-                    await write_summary(request, result)
+                    await write_with_model(request, result)
         except ConversationNotFoundError:
             logger.info("nothing is left of the turn round_id=%s", request.turn_id)
         except Exception:  # the edge of a turn: nothing awaits this task
@@ -550,16 +542,13 @@ def _may_have_gone_on(log: TurnLog) -> bool:
     return log.is_complete and not (isinstance(last, Done) and last.status == "done")
 
 
-def _opened(claim: Callable[[], Claim], language: str) -> tuple[ClaimedTurn, TurnRequest | None]:
+def _opened(claim: Claim) -> tuple[ClaimedTurn, TurnRequest | None]:
     """Claim a turn and read its context in one step; the request is `None` where another process runs the turn."""
-    claimed = claim()
-    turn = claimed.turn
+    turn, request = claim()
     if not turn.is_new:
         return turn, None
-    request = TurnRequest.of(claimed.conversation, turn.question, language, turn)
-    request = replace(request, is_resumed=claimed.is_resumed, as_typed=claimed.as_typed)
     try:
-        with still_there(), translation.override(language):
+        with still_there(), translation.override(request.language):
             return turn, replace(request, context=load_context(request))
     except (DatabaseError, ConversationNotFoundError) as error:
         logger.warning("what a turn starts from could not be read round_id=%s: %s", turn.turn_id, error)
@@ -569,11 +558,11 @@ def _opened(claim: Callable[[], Claim], language: str) -> tuple[ClaimedTurn, Tur
         return turn, request
 
 
-def _stored_claim(turn_id: uuid.UUID, *, is_new: bool) -> Claim:
+def _stored_claim(turn_id: uuid.UUID, language: str, *, is_new: bool) -> tuple[ClaimedTurn, TurnRequest]:
     turn = Turn.objects.select_related("conversation").get(pk=turn_id)
     asked, _answer = exchange_of(turn)
-    question = asked.content if asked else ""
-    return Claim(turn.conversation, ClaimedTurn.of(turn, question, is_new=is_new))
+    claimed = ClaimedTurn.of(turn, asked.content if asked else "", is_new=is_new)
+    return claimed, TurnRequest.of(turn.conversation, claimed.question, language, claimed)
 
 
 runner = Runner()

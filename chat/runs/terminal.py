@@ -13,7 +13,7 @@ from agents.models import Deployment
 from chat.errors import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
-from chat.runs.afterwards import settle, write_summary, write_title
+from chat.runs.afterwards import settle, write_with_model
 from chat.runs.runner import BEAT_SECONDS
 from chat.thread.rounds import TURN_LEASE_SECONDS
 from chat.thread.turns import claim_turn, interrupt_stale_turns
@@ -40,8 +40,7 @@ async def _run(request: TurnRequest) -> TurnResult:
         finally:
             waiting.cancel()
         await settle(request, result)
-        await write_title(request, result)
-        await write_summary(request, result)
+        await write_with_model(request, result)
         return result
     finally:
         if (model := language_model()) is not None:

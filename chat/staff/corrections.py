@@ -18,9 +18,9 @@ from chat.models import AnswerSource, Feedback, Turn, TurnStatus
 from chat.staff.simulator import Simulated, ask_again
 from chat.thread.messages import exchange_of
 from chat.thread.verdicts import settle_verdicts
-from chat.turn.clarification import CLARIFICATION_INTRO
 from chat.turn.prompt import number_sources
 from chat.turn.quoting import QUOTES_INTRO
+from chat.turn.stored_answers import CLARIFICATION_INTRO
 from faqs.answers import AnswerRejectedError, cited_sources, learn_from_message, without_citations
 from faqs.models import LearnedResponse, UnansweredQuestion
 from faqs.second_key.same_question import ask_the_same

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from django.conf import settings
 from django.utils.translation import gettext as _
@@ -27,7 +27,6 @@ from chat.models import AnswerSource, StopReason
 from chat.protocol import REASONING, Delta, Tool
 from chat.rendering import CitationFilter
 from chat.thread.messages import check_isolation
-from chat.turn.clarification import REFUSAL_OFFER
 from chat.turn.prompt import build_prompt, fitted, number_sources
 from chat.turn.quoting import (
     EXTRACTIVE_PASSAGES,
@@ -38,6 +37,7 @@ from chat.turn.quoting import (
     without_repeats,
     without_twins,
 )
+from chat.turn.stored_answers import REFUSAL_OFFER
 from chat.turn.tool_loop import REFUSED, ToolLoop, choose_tools
 from chat.turn.values import Exchange, Toolbox, TurnInProgress
 from faqs.learning import is_refusal
@@ -164,20 +164,6 @@ async def quote_passages(turn: TurnInProgress, *, instead: str = "") -> bool:
 
 # The check: pure, by the form of the text
 
-Defect = Literal[
-    "",
-    "empty",
-    "only_number",
-    "only_header",
-    "echo",
-    "repeated",
-    "language",
-    "loop",
-    "call_as_text",
-    "cut",
-    "unvouched",
-]
-
 CITATION = re.compile(r"[ \t\u00a0]*\[(\d{1,3})\]")
 #: So an answer begins that may turn out to be a call or a bare number: readers wait for more of it.
 UNDECIDED = re.compile(r"\A\s*(?:\{|<|\[\s*\{|```(?:json)?\s*(?:[\[{]|\Z)|[\W\d_]{0,40}\Z)")
@@ -211,7 +197,7 @@ class Asked:
 UNUSABLE = ("empty", "only_number", "only_header", "loop", "call_as_text")
 
 
-def defect(reply: Reply, text: str, asked: Asked, *, by_tool: bool = False) -> Defect:
+def defect(reply: Reply, text: str, asked: Asked, *, by_tool: bool = False) -> str:
     """The first defect of an answer (`text`: as shown), or an empty string; a tool's may be a number, and cites nothing."""
     plain = CITATION.sub("", text).strip()
     if not any(map(str.isalpha, plain)) and not (by_tool and any(map(str.isdigit, plain))):

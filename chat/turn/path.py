@@ -7,6 +7,7 @@ turn is stopped or fails. No step mixes database and network. A dry run writes n
 import asyncio
 import uuid
 from collections.abc import Awaitable
+from functools import partial
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -22,14 +23,14 @@ from chat.telemetry import RUNNING, TurnClock, log_turn
 from chat.thread.messages import still_there
 from chat.thread.rounds import pending_calls
 from chat.thread.turns import save_exchange
-from chat.turn.clarification import ask_which
 from chat.turn.dispatch import dispatch_and_search, embed_question
 from chat.turn.generation import generate, offer_tools, quote_passages, refuse_outside
-from chat.turn.memory import answer_as_stored, answer_from_memory, teach
 from chat.turn.prompt import receive
-from chat.turn.standalone import answer_courtesy, make_standalone, read_question
+from chat.turn.standalone import answer_courtesy, follow_up_rule, make_standalone, read_question
+from chat.turn.stored_answers import answer_as_stored, answer_from_memory, ask_which
 from chat.turn.tool_loop import awaiting
 from chat.turn.values import Emit, TurnInProgress, TurnRequest, TurnResult, shown_reading
+from faqs.learning import Lesson, reason_not_to_learn, remember_answer
 from knowledge.language.words import language_of
 
 
@@ -59,6 +60,49 @@ async def answer_question(turn: TurnInProgress) -> None:
         return
     await generate(turn, llm)
     teach(turn)
+
+
+def teach(turn: TurnInProgress) -> None:
+    """Plan a lesson for the memory from the answer, or record in the trace why there is none."""
+    request, question, answer = turn.request, turn.question, turn.answer
+    lesson = Lesson(
+        deployment_id=turn.config.deployment_id,
+        question=question.text,
+        answer=answer.text,
+        vector=question.vector,
+        recipe=question.recipe,
+        sources=answer.sources,
+        language=request.language,
+        author=answer.model,
+        score=answer.best_score,
+        is_follow_up=question.asked.is_follow_up or bool(follow_up_rule(request.question)),
+        had_context=bool(turn.history) or answer.had_history,
+        source_turn=request.turn_id,
+        scope=question.scope,
+        agent_ids=[each.agent_id for each in turn.config.of_each_agent],
+        asked_at=turn.started_at,
+        validated=_validated(turn),
+        forms=turn.context.forms,
+        used_tools=answer.used_tools or answer.is_personal or answer.had_tool_results,
+    )
+    reason = reason_not_to_learn(lesson, turn.config.memory_learning)
+    if answer.defect:
+        reason = answer.defect if answer.defect in ("unsupported", "other_subject") else "failed_check"
+    elif answer.cut:
+        reason = "cut"
+    # What it comes to is known once it is out (`chat.runs.afterwards`).
+    turn.trace.step("learn", "not_kept" if reason else "planned", detail=reason)
+    if not reason:
+        turn.result.learning = partial(
+            remember_answer, lesson, mode=turn.config.memory_learning, max_age_days=turn.config.memory_max_age_days
+        )
+
+
+def _validated(turn: TurnInProgress) -> list[tuple[int | None, str]]:
+    """The validated answers that were found for the question, each with the number under which the model was given it."""
+    given = {source["learned_id"]: source["n"] for source in turn.answer.sources if source.get("learned_id")}
+    hits = (hit for hit in turn.found.hits if hit.is_faq)
+    return [(given.get(hit.learned_id), hit.question) for hit in hits]
 
 
 async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:

@@ -234,8 +234,9 @@ def _length(history: Sequence[Exchange], passages: Sequence[Passage]) -> int:
     return exchanges + sum(len(each.content) + len(each.question) + len(each.place()) + 40 for each in passages)
 
 
-def number_sources(passages: Sequence[Passage]) -> list[Source]:
-    """Passages as the numbered sources of an answer."""
+def number_sources(passages: Sequence[Passage], options: Sequence[Passage] = ()) -> list[Source]:
+    """Passages as the numbered sources of an answer; `options` are those among them that the reader may choose."""
+    places = {id(option): place for place, option in enumerate(options, start=1)}
     return [
         Source(
             n=number,
@@ -250,6 +251,7 @@ def number_sources(passages: Sequence[Passage]) -> list[Source]:
             page=passage.page,
             date=_date_of(passage),
             learned_id=passage.learned_id,
+            option=places.get(id(passage)),
         )
         for number, passage in enumerate(passages, start=1)
     ]

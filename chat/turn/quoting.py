@@ -85,7 +85,7 @@ def _neighbours(passages: Sequence[Passage]) -> _Near:
     """The key, headings and text of the passages and of those beside them, by document and rank."""
     beside = range(-_BEFORE, _AFTER + 1)
     wanted = {(each.document_id, (each.chunk_index or 0) + step) for each in passages for step in beside}
-    documents, ranks = {document for document, _rank in wanted}, {rank for _document, rank in wanted}
+    documents, ranks = {document for document, _rank in wanted if document}, {rank for _document, rank in wanted}
     # Two lists cost half of a range for each passage; what has a rank of another document's passage is dropped.
     rows = Chunk.objects.current().filter(document_id__in=documents, index__in=ranks)
     found = rows.values_list("document_id", "index", "pk", "parent_context", "content")

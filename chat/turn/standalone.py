@@ -28,8 +28,8 @@ from agents.effective import EffectiveConfig, presentation_of
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
 from chat.models import AnswerSource
 from chat.thread.messages import check_isolation
-from chat.turn.clarification import none_was_meant, was_offered
-from chat.turn.values import DIRECT_MODEL, Answer, Exchange, StandaloneQuestion, Trace, TurnInProgress
+from chat.turn.stored_answers import none_was_meant, was_offered
+from chat.turn.values import DIRECT_MODEL, Exchange, StandaloneQuestion, Trace, TurnInProgress
 from faqs.neighbours import staff_reply
 from faqs.second_key.reading import read_pair
 from knowledge.language.spelling import Vocabulary
@@ -168,11 +168,19 @@ async def make_standalone(turn: TurnInProgress) -> StandaloneQuestion:
 async def rewrite(llm: LanguageModel, asked: StandaloneQuestion, turn: TurnInProgress) -> StandaloneQuestion:
     """One call of the model, and the check of what it wrote."""
     history, previous = turn.context.history, turn.context.previous
-    messages = rewriting_prompt(asked.question, history, previous)
-    text = await _written(llm, messages, turn.config.llm_model, turn.answer)
-    if text is None:
+    turn.answer.llm_calls += 1
+    reply = await llm.write(
+        rewriting_prompt(asked.question, history, previous),
+        GenerationOptions(model=turn.config.llm_model, temperature=0.0, max_tokens=MAX_TOKENS),
+        seconds=settings.REWRITE_TIMEOUT_SECONDS,
+        characters=2 * MAX_CHARACTERS,
+    )
+    if reply is None:
         turn.trace.step("rewriting", "failed")
         return asked
+    turn.answer.prompt_tokens += reply.usage.prompt_tokens
+    turn.answer.completion_tokens += reply.usage.completion_tokens
+    text = reply.text.strip().strip('"«»“” ').strip()
     if reason := rejection(text, asked.question, _said(history, previous)):
         turn.trace.step("rewriting", "rejected", detail=reason)
         return asked
@@ -221,18 +229,6 @@ def rewriting_prompt(question: str, history: Sequence[Exchange], previous: str) 
         PromptMessage("system", INSTRUCTION[language]),
         PromptMessage("user", f"Conversation:\n{said}\n\n{_LAST[language]} {question[:TOLD_CHARACTERS]}"),
     ]
-
-
-async def _written(llm: LanguageModel, messages: Sequence[PromptMessage], model: str, answer: Answer) -> str | None:
-    """What the model wrote; `None` where it failed. Counted as a call."""
-    answer.llm_calls += 1
-    options = GenerationOptions(model=model, temperature=0.0, max_tokens=MAX_TOKENS)
-    reply = await llm.write(messages, options, seconds=settings.REWRITE_TIMEOUT_SECONDS, characters=2 * MAX_CHARACTERS)
-    if reply is None:
-        return None
-    answer.prompt_tokens += reply.usage.prompt_tokens
-    answer.completion_tokens += reply.usage.completion_tokens
-    return reply.text.strip().strip('"«»“” ').strip()
 
 
 def _said(history: Sequence[Exchange], previous: str) -> str:
@@ -516,7 +512,7 @@ def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str
     is_opened = not _COURTESY.sub("", folded).startswith(core)
     if is_opened and not is_question and not _ASKS.search(core):
         return "assent"
-    tokens = _tokens(core)
+    tokens = _TOKENS.findall(core)
     if all(_chooses(token) for token in tokens):
         return "choice"
     is_answer = answer.rstrip().endswith("?") and not is_question
@@ -528,13 +524,13 @@ def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str
 def names_new_things(core: str, raw: str, said: str) -> bool:
     """Whether the message has two content words that were not said before, or one and a name."""
     given = _stems(said)
-    new = {_stem(token) for token in _tokens(core) if _is_specific(token)} - given
+    new = {_stem(token) for token in _TOKENS.findall(core) if _is_specific(token)} - given
     return len(new) >= 2 or (bool(new) and _has_name(raw))
 
 
 def subject_rule(core: str, raw: str, said: str) -> str:
     """Why the message has no subject of its own, or an empty string. `raw` is the message as it was typed."""
-    tokens = _tokens(core)
+    tokens = _TOKENS.findall(core)
     specific = [at for at, token in enumerate(tokens) if _is_specific(token)]
     if len(specific) > _MOST_SPECIFIC or _has_name(raw):
         return ""
@@ -547,10 +543,6 @@ def subject_rule(core: str, raw: str, said: str) -> str:
     if not specific:
         return "generic"
     return "definite" if _is_anaphoric(tokens, specific, _stems(said)) else ""
-
-
-def _tokens(text: str) -> list[str]:
-    return _TOKENS.findall(text)
 
 
 def _chooses(token: str) -> bool:
@@ -566,7 +558,7 @@ def _has_name(raw: str) -> bool:
 
 def _is_completed(rest: str) -> bool:
     """Whether what is asked for has a complement: "a limit on transfers", « un délai pour porter plainte »."""
-    return any(token in _COMPLETING for token in _tokens(rest)[1:])
+    return any(token in _COMPLETING for token in _TOKENS.findall(rest)[1:])
 
 
 def _has_part_of_its_own(tokens: Sequence[str]) -> bool:
@@ -628,7 +620,7 @@ def _is_part(word: str) -> bool:
 
 
 def _stems(said: str) -> frozenset[str]:
-    return frozenset(_stem(word) for word in _tokens(said) if len(word) > 2 or word.isdigit())
+    return frozenset(_stem(word) for word in _TOKENS.findall(said) if len(word) > 2 or word.isdigit())
 
 
 def _stem(word: str) -> str:

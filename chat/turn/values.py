@@ -15,7 +15,7 @@ from agents.llm.base import PromptMessage
 from chat.models import Conversation, Message, TurnStatus
 from chat.protocol import Delta, Event, Restart, Source, Sources
 from chat.thread.turns import ClaimedTurn
-from faqs.learning import Lesson
+from faqs.learning import Learned
 from faqs.precedence import LearnedRecall
 from faqs.recall import MemoryMark, Scope
 from faqs.unanswered import Unanswered
@@ -316,15 +316,6 @@ class Answer:
     had_tool_results: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Learning:
-    """The memory's lesson, stored after the turn is saved, with the settings for it."""
-
-    lesson: Lesson
-    mode: str
-    max_age_days: int
-
-
 #: What an answer and the row of its turn call alike.
 _ANSWER_COLUMNS = (
     *("model", "score", "best_score", "llm_calls", "prompt_tokens", "completion_tokens"),
@@ -342,8 +333,8 @@ class TurnResult:
     error: ApplicationError | None = None
     model_error: ApplicationError | None = None
     language: str = ""
-    #: What the answer teaches once it is out (`chat.runs.afterwards`): the memory, ...
-    learning: Learning | None = None
+    #: What the answer teaches once it is out (`chat.runs.afterwards`): the memory its lesson, ...
+    learning: Callable[[], Learned] | None = None
     #: ... the question, when nothing stored met it well, ...
     unanswered: Unanswered | None = None
     #: ... and the tools that were chosen for it, where not all are offered anyway.

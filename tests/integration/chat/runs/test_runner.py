@@ -5,7 +5,6 @@ import threading
 import uuid
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import chain, repeat
 from typing import Any
 from unittest import mock
@@ -22,12 +21,12 @@ from chat.errors import ConversationNotFoundError, ServerStoppingError, TurnNotL
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus, Verdict
 from chat.protocol import AskFrame, Delta, Done, Failure
 from chat.runs import runner as runner_module
-from chat.runs.afterwards import _keep_of
+from chat.runs.afterwards import _keep_question
 from chat.runs.runner import EVENTS_PER_RUN, EventLogs, NumberedEvent, Runner
 from chat.thread.turns import default_title, interrupt_stale_turns, save_exchange
 from chat.thread.verdicts import give_feedback
 from faqs.models import CachedResponse, UnansweredQuestion, UnansweredReason
-from faqs.unanswered import Unanswered, keep_unanswered
+from faqs.unanswered import Unanswered
 from knowledge.embeddings.base import Purpose, embedder
 from tests.constants import override
 from tests.factories import make_conversation, make_exchange, make_turn
@@ -464,7 +463,7 @@ class DeletedMeanwhileTests(TransactionTestCase):
             return []
 
         with mock.patch("chat.runs.afterwards.earlier_versions", while_it_is_deleted):
-            _keep_of(turn.pk, partial(keep_unanswered, question))
+            _keep_question(turn.pk, question)
         deleting.join()
         assert not Conversation.objects.exists()
         assert not UnansweredQuestion.objects.exists()

@@ -14,8 +14,8 @@ from chat.models import AnswerSource, Message, MessageType, Turn, Verdict
 from chat.protocol import Sources
 from chat.runs.afterwards import settle
 from chat.thread.verdicts import give_feedback
-from chat.turn.memory import MEMORY_MODEL
 from chat.turn.path import run_turn
+from chat.turn.stored_answers import MEMORY_MODEL
 from faqs.answer_points import sync_learned
 from faqs.answers import save_learned, set_status
 from faqs.models import (

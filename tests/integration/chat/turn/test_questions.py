@@ -9,7 +9,7 @@ from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Message, Role
 from chat.protocol import Sources
 from chat.staff.explanation import explain_trace
-from chat.turn.clarification import CLARIFICATION_INTRO
+from chat.turn.stored_answers import CLARIFICATION_INTRO
 from tests.factories import (
     add_document,
     make_agent,

@@ -12,7 +12,7 @@ from agents.llm.base import Reply
 from agents.models import Deployment
 from chat.errors import IsolationError
 from chat.models import Conversation, ThreadSummary, Turn
-from chat.runs.afterwards import write_summary
+from chat.runs.afterwards import write_with_model
 from chat.thread.messages import show_version
 from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn
@@ -36,7 +36,7 @@ async def ask(conversation: Conversation) -> TurnResult:
     """One whole turn, with what comes after its answer."""
     request = await in_database(claimed, conversation, NEAR)
     result = await run_turn(request, Listener())
-    await write_summary(request, result)
+    await write_with_model(request, result)
     return result
 
 
@@ -173,5 +173,5 @@ class CoverageTests(TestCase):
         )
         await in_database(Deployment.objects.update, config_overlay={"summarise_exchanges": True})
         with scripted(), mock.patch("chat.runs.afterwards.LEAST_CHARACTERS", 0):
-            await write_summary(request, TurnResult())
+            await write_with_model(request, TurnResult())
             assert model().calls == []

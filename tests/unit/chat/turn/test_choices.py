@@ -10,7 +10,6 @@ from django.utils import translation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.turn.clarification import FIRST_PASSAGES, REFUSAL_OFFER, _asking, none_was_meant, options_for, was_offered
 from chat.turn.dispatch import (
     DISPATCH_MARGINS,
     UNMEASURED_MARGINS,
@@ -20,6 +19,7 @@ from chat.turn.dispatch import (
     margins_of,
     nearness,
 )
+from chat.turn.stored_answers import FIRST_PASSAGES, REFUSAL_OFFER, _asking, none_was_meant, options_for, was_offered
 from chat.turn.values import Exchange
 from knowledge.search import Passage, SearchResult, Thresholds
 from knowledge.vectors.payloads import PointType

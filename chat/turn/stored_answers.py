@@ -1,20 +1,27 @@
-"""The steps that answer from stored answers: the memory before search, validated answers from the hits; and what is
-learned.
+"""The steps that answer from stored answers: the memory before search, then validated answers and pairs from the hits;
+and in the ambiguous band, where several lie close to each other and none may be given alone, the question which was meant.
 
-The decisions are made in `faqs.recall` and `faqs.learning`.
+What may be given is decided in `faqs.recall` and `faqs.second_key`. The offer stands beside the passages, never in their
+place. Offered is a stored question in the band under the threshold of direct answers that the second key refuses for
+ordinary words, or for a precision that the asked one leaves open, in the language of the question and close to the
+first passage (`benchmarks/clarification`). Choosing sends it as a message of its own (`was_offered`); choosing none asks
+the same question again (`none_was_meant`).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, override
 
 from agents.database import in_database, in_thread
 from chat.models import AnswerSource
 from chat.telemetry import log_direct_answer
 from chat.turn.dispatch import dispatch_and_search
 from chat.turn.prompt import direct_text, number_sources
-from chat.turn.standalone import follow_up_rule
-from chat.turn.values import DIRECT_MODEL, Learning, TurnInProgress
-from faqs.learning import Lesson, reason_not_to_learn
+from chat.turn.quoting import EXTRACTIVE_PASSAGES, quoted_text
+from chat.turn.values import DIRECT_MODEL, Exchange, TurnInProgress
 from faqs.recall import (
     Lookup,
     MemoryMark,
@@ -26,12 +33,12 @@ from faqs.recall import (
     recall_cached,
     stored_refusal,
 )
-from faqs.second_key.same_question import Decision, ask_the_same, would_serve
+from faqs.second_key.same_question import Decision, ask_the_same, compare_questions, would_serve
 from faqs.second_key.verifier import ModelVerifier, configured_verifier
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.errors import CollectionMissingError
-from knowledge.language.words import same_writing
-from knowledge.search import Passage
+from knowledge.language.words import LANGUAGES, fold, language_of, same_writing, word_class
+from knowledge.search import Passage, SearchResult, Thresholds
 
 #: The agent that an answer from the memory comes from (seed 000, section 1).
 MEMORY_MODEL = "memory_guard"
@@ -66,7 +73,7 @@ async def _recall(turn: TurnInProgress) -> RecalledAnswer | None:
         )
         return None
     found = await _look_up(mark, lookup, question.vector, recipe)
-    for _text, vector in question.by_forms:
+    for _reading, vector in question.by_forms:
         if found.answer is None:
             again = await _look_up(mark, lookup, vector, recipe)
             found = again if again.answer or (again.best_score or 0.0) > (found.best_score or 0.0) else found
@@ -92,59 +99,18 @@ async def _recall(turn: TurnInProgress) -> RecalledAnswer | None:
 
 
 async def _is_stored(turn: TurnInProgress) -> bool:
-    """Whether the question as typed matches a stored question; searches now, the hits stay on the turn."""
+    """Whether a pair asks the same without a synonym, and may answer; searches now, the hits stay on the turn."""
     try:
         await dispatch_and_search(turn)
     except CollectionMissingError:
         return False
-    return asks_what_is_stored(turn)
+    threshold = turn.thresholds.direct_answer
+    candidates = [] if threshold is None else turn.found.direct_candidates(threshold)
+    return any(ask_the_same(each.question, turn.asked.text) for each in candidates)
 
 
 async def _look_up(mark: MemoryMark, lookup: Lookup, vector: Vectors, recipe: Recipe) -> Recall:
     return await in_database(recall_cached, mark, lookup, vector=vector, recipe=recipe)
-
-
-def teach(turn: TurnInProgress) -> None:
-    """Plan a lesson for the memory from the answer, or record in the trace why there is none."""
-    request, question, answer = turn.request, turn.question, turn.answer
-    lesson = Lesson(
-        deployment_id=turn.config.deployment_id,
-        question=question.text,
-        answer=answer.text,
-        vector=question.vector,
-        recipe=question.recipe,
-        sources=answer.sources,
-        language=request.language,
-        author=answer.model,
-        score=answer.best_score,
-        is_follow_up=question.asked.is_follow_up or bool(follow_up_rule(request.question)),
-        had_context=bool(turn.history) or answer.had_history,
-        source_turn=request.turn_id,
-        scope=question.scope,
-        agent_ids=[each.agent_id for each in turn.config.of_each_agent],
-        asked_at=turn.started_at,
-        validated=_validated(turn),
-        forms=turn.context.forms,
-        used_tools=answer.used_tools or answer.is_personal or answer.had_tool_results,
-    )
-    reason = reason_not_to_learn(lesson, turn.config.memory_learning)
-    if answer.defect or answer.cut:
-        reason = _BY_DEFECT.get(answer.defect, "cut" if answer.cut and not answer.defect else "failed_check")
-    # What it comes to is known once it is out (`chat.runs.afterwards`).
-    turn.trace.step("learn", "not_kept" if reason else "planned", detail=reason)
-    if not reason:
-        days = turn.config.memory_max_age_days
-        turn.result.learning = Learning(lesson, turn.config.memory_learning, days)
-
-
-_BY_DEFECT = {"unsupported": "unsupported", "other_subject": "other_subject"}
-
-
-def _validated(turn: TurnInProgress) -> list[tuple[int | None, str]]:
-    """The validated answers that were found for the question, each with the number under which the model was given it."""
-    given = {source["learned_id"]: source["n"] for source in turn.answer.sources if source.get("learned_id")}
-    hits = (hit for hit in turn.found.hits if hit.is_faq)
-    return [(given.get(hit.learned_id), hit.question) for hit in hits]
 
 
 #: With a model behind the second key, only the nearest candidates are worth its call.
@@ -233,18 +199,10 @@ def _rank(turn: TurnInProgress, passage: Passage) -> tuple[bool, bool, float]:
     return as_typed, passage.is_faq, passage.validated_at
 
 
-def asks_what_is_stored(turn: TurnInProgress) -> bool:
-    """Whether a candidate for a direct answer asks the same as the question without a synonym."""
-    if turn.thresholds.direct_answer is None:
-        return False
-    candidates = turn.found.direct_candidates(turn.thresholds.direct_answer)
-    return any(ask_the_same(each.question, turn.asked.text) for each in candidates)
-
-
 async def _verify(turn: TurnInProgress, decisions: Decisions, threshold: float) -> None:
     """Where the rules refuse every candidate, ask the model about the best few, if staff enable it."""
     may_ask = turn.config.verify_answers and not turn.request.without_model
-    if not may_ask or any(decision.served for _passage, decision in decisions):
+    if not may_ask or any(decision.served for _candidate, decision in decisions):
         return
     verifier = configured_verifier(llm_model=turn.config.llm_model)
     if verifier is None:
@@ -281,3 +239,160 @@ def _contradicts(other: Passage, chosen: Passage) -> bool:
 def _place(passage: Passage) -> str:
     where = passage.place(between=" › ")
     return f"{passage.question} ({where})" if where else passage.question
+
+
+#: Options are among so many first passages, so that there are no more of them either.
+FIRST_PASSAGES = 3
+#: How far behind the first passage an option may lie, of the distance to the last hit, or to the guard rail where that
+#: is farther (`benchmarks/clarification`).
+BEHIND_THE_FIRST = 0.25
+#: What a question may leave open: « adulte », « en 2024 ».
+_OPEN_KINDS = frozenset(("scope", "number", "date", "unit", "name"))
+CLARIFICATION_INTRO = gettext_noop("Votre question peut se comprendre de plusieurs façons. Vouliez-vous dire :")
+#: Stands above the questions that a refusal offers (`chat.turn.generation`).
+REFUSAL_OFFER = gettext_noop("Vous pouvez me demander :")
+#: Not the signs that only part sentences.
+_WORDS_AND_SIGNS = re.compile(r"\w+|[^\w\s.,;:!?…'’\"«»()*_]")
+_NONE_OF_THESE = frozenset(each.replace("_", " ") for each in word_class("none_of_these"))
+_NONE = gettext_noop("Aucune : chercher dans les documents")
+
+
+def options_for(
+    asked: str, found: SearchResult, *, thresholds: Thresholds, band: float, margin: float
+) -> list[Passage]:
+    """Two or three stored questions with different answers, best first; or none. Bounds are inclusive."""
+    first = [hit.chunk_key for hit in found.passages(FIRST_PASSAGES)]
+    if thresholds.direct_answer is None or not first:
+        return []
+    least = _least_relevance(found, thresholds)
+    options: list[Passage] = []
+    for hit in found.direct_candidates(thresholds.direct_answer - band):
+        if hit.chunk_key not in first or hit.relevance < least or not thresholds.lets_in(hit):
+            continue
+        if options and hit.score < options[0].score - margin:
+            continue
+        if not any(_are_twins(hit, other) for other in options) and _may_be_meant(hit.question, asked):
+            options.append(hit)
+    has_the_first = any(option.chunk_key == first[0] for option in options)
+    return options if has_the_first and len(options) > 1 else []
+
+
+def _least_relevance(found: SearchResult, thresholds: Thresholds) -> float:
+    best = found.best_relevance
+    floors = [hit.relevance for hit in found.hits]
+    if thresholds.guard_rail_questions is not None:
+        floors.append(thresholds.guard_rail_questions)
+    return best - BEHIND_THE_FIRST * (best - min(floors))
+
+
+def _are_twins(one: Passage, other: Passage) -> bool:
+    """Whether the answer or the question is the same: « Quels sont les horaires ? » may stand under each place."""
+    return _bare(one.content) == _bare(other.content) or ask_the_same(one.question, other.question)
+
+
+def _bare(text: str) -> str:
+    """The text's words and signs, without punctuation: « ≥ 18 ans » and « ≤ 18 ans » stay two answers."""
+    return " ".join(_WORDS_AND_SIGNS.findall(fold(text)))
+
+
+def _may_be_meant(stored: str, asked: str) -> bool:
+    """Whether both are in one language and differ by ordinary words, or by a detail that the asked one omits."""
+    languages = {language_of(stored), language_of(asked)} - {""}
+    return len(languages) < 2 and all(
+        each.kind == "content" or (each.kind in _OPEN_KINDS and not each.asked)
+        for each in compare_questions(stored, asked).disagreements
+    )
+
+
+async def ask_which(turn: TurnInProgress) -> bool:
+    """Offer similar stored questions beside the passages, as text and as marked sources (pages: buttons)."""
+    options = _options(turn)
+    if not options:
+        return False
+    turn.answer.source, turn.answer.score = AnswerSource.CLARIFICATION, options[0].score
+    quoted, further = _shown(turn, options)
+    await turn.show(number_sources([*quoted, *further], options))
+    await turn.say(f"{_asking(options)}\n\n{quoted_text(quoted, turn.asked.text)}")
+    return True
+
+
+def _shown(turn: TurnInProgress, options: Sequence[Passage]) -> tuple[list[Passage], list[Passage]]:
+    """The passages quoted without a model, each replaced by the option of the same chunk, and the remaining options."""
+    left = list(options)
+    quoted = []
+    for passage in turn.found.in_domain(turn.thresholds).passages(EXTRACTIVE_PASSAGES):
+        own = next((each for each in left if each.chunk_key == passage.chunk_key), None)
+        if own is not None:
+            left.remove(own)
+        quoted.append(own or passage)
+    return quoted, left
+
+
+def _options(turn: TurnInProgress) -> list[Passage]:
+    """The stored questions to offer, once; none for a follow-up that was not resolved."""
+    config, asked, thresholds = turn.config, turn.asked, turn.thresholds
+    threshold = thresholds.direct_answer
+    if not config.clarification or threshold is None or asked.is_follow_up:
+        return []
+    last = turn.history[-1] if turn.history else None
+    if last is not None and last.question == asked.question and _is_asking(last.answer):
+        turn.trace.step("clarification", "asked_before")
+        return []
+    options = options_for(
+        asked.text,
+        turn.found,
+        thresholds=thresholds,
+        band=config.clarification_band,
+        margin=config.clarification_margin,
+    )
+    turn.trace.step(
+        "clarification",
+        "asked" if options else "not_ambiguous",
+        score=options[0].score if options else None,
+        threshold=round(threshold - config.clarification_band, 4),
+        detail="\n".join(option.question for option in options),
+    )
+    return options
+
+
+def _asking(options: Sequence[Passage]) -> str:
+    choices = [f"- {_one_line(each.question)}" for each in options]
+    return "\n".join([_(CLARIFICATION_INTRO), "", *choices, f"- {_(_NONE)}"])
+
+
+def was_offered(question: str, history: Sequence[Exchange]) -> bool:
+    """Whether the question is one of those that the last answer (a clarification or a refusal) offered."""
+    line = f"- {_one_line(question)}"
+    if not history or line not in history[-1].answer:
+        return False
+    lines = history[-1].answer.split("\n")
+    return line in lines and (_is_asking(lines[0]) or _is_announced(lines[: lines.index(line)]))
+
+
+def none_was_meant(question: str, history: Sequence[Exchange]) -> bool:
+    """Whether the message declines every option of the last answer, by the button or in a word or two."""
+    if not history or not _is_asking(history[-1].answer):
+        return False
+    said = _bare(question)
+    return said in _NONE_OF_THESE or said in map(_bare, _in_each_language(_NONE))
+
+
+def _is_asking(answer: str) -> bool:
+    return answer.partition("\n")[0] in _in_each_language(CLARIFICATION_INTRO)
+
+
+def _is_announced(lines: Sequence[str]) -> bool:
+    return not _in_each_language(REFUSAL_OFFER).isdisjoint(lines)
+
+
+def _in_each_language(text: str) -> set[str]:
+    """The text in every language, because an earlier answer may be in another language than this turn's."""
+    texts = set()
+    for language in LANGUAGES:
+        with override(language):
+            texts.add(_(text))
+    return texts
+
+
+def _one_line(question: str) -> str:
+    return " ".join(question.split())
