@@ -1,12 +1,16 @@
-"""The ASGI edge: the id and the language of a request, which pages may open a socket, and the socket itself.
+"""The ASGI edge: the id and the language of a request, which pages may open a socket, and the socket itself, with the
+rights that its reader may lose and the frames of its events.
 
 Browsers send cookies with a socket whatever page opens it: the rule of origins is that of `CsrfViewMiddleware`. A frame
 never waits for a turn: a task of the socket follows it.
 """
 
 import asyncio
+import json
 import logging
+import time
 import uuid
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -25,10 +29,10 @@ from agents.errors import ApplicationError, StorageUnavailableError
 from agents.logs import HEADER, accepted_id, log_foreign_origin, working_for
 from chat.access.permissions import Reader, owned_conversation, owned_turn
 from chat.access.rate_limits import address_of, limit_asking
-from chat.api.questions import HeldRights, websocket_frame
 from chat.errors import RateLimitedError, ServerStoppingError, TurnNotFoundError
 from chat.models import Conversation, Turn
-from chat.protocol import AskFrame, DecisionFrame, Failure, ResumeFrame, RetryFrame, StopFrame, parse_frame
+from chat.protocol import AskFrame, DecisionFrame, Done, Event, Failure, ResumeFrame, RetryFrame, StopFrame, parse_frame
+from chat.rendering import render_answer
 from chat.runs.runner import runner
 from chat.telemetry import SOCKETS
 
@@ -107,6 +111,32 @@ def below_base_path(application: ASGI3Application) -> ASGI3Application:
         await application(scope, receive, send)
 
     return wrapped if base else application
+
+
+class HeldRights:
+    """Rights that a reader may lose before a connection ends; `check` raises where they are gone."""
+
+    def __init__(self, check: Callable[[], Any]) -> None:
+        self._check = check
+        self._checked_at = time.monotonic()
+
+    async def check_again(self) -> None:
+        """Raises what `check` raises; between two looks, `RIGHTS_CHECK_SECONDS` apart, it costs a reading of the clock."""
+        if time.monotonic() - self._checked_at >= settings.RIGHTS_CHECK_SECONDS:
+            await in_database(self._check)
+            self._checked_at = time.monotonic()
+
+
+def websocket_frame(event_id: int, event: Event) -> str:
+    return json.dumps({"type": event.name, "id": event_id, **event_fields(event)}, ensure_ascii=False)
+
+
+def event_fields(event: Event) -> dict[str, Any]:
+    """What a page is told of an event; an answer has its HTML from here on."""
+    if not isinstance(event, Done):
+        return event.as_json()
+    html = render_answer(event.content, turn_id=event.turn_id, source_numbers=event.source_numbers)
+    return {**event.as_json(), "html": html}
 
 
 class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ships no types

@@ -23,7 +23,6 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents.effective import effective_config
-from agents.llm.base import RequestedCall
 from chat.access.permissions import served_conversation, service_token_of
 from chat.api.errors import session_error
 from chat.api.framework import SCHEMAS
@@ -31,7 +30,7 @@ from chat.api.serializers import ErrorSerializer
 from chat.errors import InvalidMessageError, MessageTooLargeError, ServiceTokenError
 from chat.models import Conversation, Message, Role, ServiceToken
 from chat.telemetry import log_batch
-from chat.thread.messages import ThreadMessage, branch_turns, in_turn_order
+from chat.thread.messages import ThreadMessage, branch_turns, calls_from_json, in_turn_order
 from chat.thread.rounds import Batch, append_batch
 
 Schema = dict[str, Any]
@@ -85,10 +84,7 @@ def _thread_message(message: Schema, conversation_id: uuid.UUID) -> ThreadMessag
         conversation_id=conversation_id,
         role=Role(message["role"]),
         content=message.get("content") or "",
-        tool_calls=tuple(
-            RequestedCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-            for call in message.get("tool_calls", ())
-        ),
+        tool_calls=calls_from_json(message.get("tool_calls", ())),
         tool_call_id=message.get("tool_call_id", ""),
         name=message.get("name", ""),
         success=message.get("success"),

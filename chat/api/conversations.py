@@ -86,28 +86,18 @@ class Folded(Func):
 
 def search_conversations(own: QuerySet[Conversation], text: str) -> QuerySet[Conversation]:
     """Those of a person's conversations that hold every word of `text`; all of them where it has none."""
-    words = _words(text)
+    words = fold_letters(text).replace("\0", " ").split()[:SEARCH_MAX_WORDS]
     if not words:
         return own
     latest = own.order_by("-is_pinned", "-updated_at").values("pk")
     latest = latest[:SEARCH_MAX_CONVERSATIONS]
+    said = Message.objects.exchanges().alias(plain=Folded(F("content")))
     in_title = Q()
     for word in words:
-        in_title &= Q(plain_title__contains=word)
+        in_title &= Q(plain_title__contains=word[:_LONGEST_WORD])
+        said = said.filter(plain__contains=word[:_LONGEST_WORD])
     found = Conversation.objects.filter(pk__in=latest).alias(plain_title=Folded(F("title")))
-    return found.filter(in_title | Q(Exists(_saying(words).filter(conversation=OuterRef("pk")))))
-
-
-def _words(text: str) -> list[str]:
-    plain = fold_letters(text).replace("\0", " ")
-    return [word[:_LONGEST_WORD] for word in plain.split()][:SEARCH_MAX_WORDS]
-
-
-def _saying(words: Iterable[str]) -> QuerySet[Message]:
-    said = Message.objects.exchanges().alias(plain=Folded(F("content")))
-    for word in words:
-        said = said.filter(plain__contains=word)
-    return said
+    return found.filter(in_title | Q(Exists(said.filter(conversation=OuterRef("pk")))))
 
 
 class CountedReading(APIView):

@@ -8,7 +8,6 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial, wraps
 from typing import Any
 
@@ -25,6 +24,7 @@ from agents.effective import current_config
 from agents.errors import ApplicationError, LLMResponseError
 from chat.access.permissions import api_key_of, keyed_deployment, keyed_deployments
 from chat.access.rate_limits import limit_key
+from chat.api.asgi import HeldRights
 from chat.api.errors import AsyncView, answering_errors
 from chat.api.openai_forms import (
     FINISH_REASONS,
@@ -38,7 +38,7 @@ from chat.api.openai_forms import (
     source_lines,
     url_citations,
 )
-from chat.api.questions import COMMENT, HeldRights, bounded_body, event_stream
+from chat.api.questions import COMMENT, bounded_body, event_stream
 from chat.errors import ApprovalOverError, MessageTooLargeError
 from chat.models import ApiKey, Channel, Conversation, Turn
 from chat.protocol import AskFrame, Beat, Delta, Done, Event, Failure, Meta, Restart, Sources, Tool
@@ -100,7 +100,7 @@ async def _deny(turn_id: uuid.UUID, tool_call_ids: list[str], language: str) -> 
             continue  # another reader of the same turn was faster
 
 
-async def ending_of(turn_id: uuid.UUID, done: Done, sources: list[Any]) -> Ending:
+async def ending_of(turn_id: uuid.UUID, done: Done, sources: list[Any], annotations: list[dict[str, Any]]) -> Ending:
     tokens = Turn.objects.values_list("prompt_tokens", "completion_tokens")
     read, written = await in_database(tokens.get, pk=turn_id)
     return Ending(
@@ -108,6 +108,7 @@ async def ending_of(turn_id: uuid.UUID, done: Done, sources: list[Any]) -> Endin
         done.answer_source,
         prompt_tokens=read,
         completion_tokens=written,
+        annotations=annotations,
         finish_reason=FINISH_REASONS.get(done.cut, "stop"),
     )
 
@@ -265,8 +266,7 @@ async def _whole(
                 text = _whole_text(event)
                 if has_lines:
                     text += source_lines(text, sources)
-                ending = await ending_of(writer.turn_id, event, sources)
-                ending = replace(ending, annotations=cite(event.content, sources))
+                ending = await ending_of(writer.turn_id, event, sources, cite(event.content, sources))
                 return JsonResponse(writer.whole(text, ending))
     raise InterruptedTurnError
 
@@ -338,5 +338,4 @@ async def _chunks(
                 lines = source_lines(text, sources) if has_lines else ""
                 if lines:
                     yield writer.text(lines)
-                ending = await ending_of(writer.turn_id, event, sources)
-                yield writer.closing(replace(ending, annotations=cite(text, sources)))
+                yield writer.closing(await ending_of(writer.turn_id, event, sources, cite(text, sources)))

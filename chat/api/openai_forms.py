@@ -54,10 +54,8 @@ class ClientThread:
 def read_messages(messages: Sequence[tuple[str, str]]) -> tuple[ClientThread, str]:
     """Split `(role, text)` messages into the exchanges before and the last question; of some in a row the last counts.
 
-    An answer before any question belongs to no exchange. Raises `ValueError` where no question comes last.
+    An answer before any question belongs to no exchange.
     """
-    if not messages or messages[-1][0] != "user":
-        raise ValueError("The last message is no question.")
     exchanges: list[tuple[str, str]] = []
     previous, is_answered = "", False
     for role, text in messages[:-1]:

@@ -5,9 +5,8 @@ widget, too; `Caller` is what they know of who asks.
 """
 
 import json
-import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Protocol
 
 from django.conf import settings
@@ -22,13 +21,13 @@ from agents.database import in_database
 from agents.errors import ApplicationError
 from chat.access.permissions import Reader, open_deployment, owned_conversation, owned_turn, start_conversation
 from chat.access.rate_limits import address_of, limit_asking
+from chat.api.asgi import HeldRights, event_fields
 from chat.api.errors import answering_errors
 from chat.api.framework import CarriedSession, hand_out_token
 from chat.errors import ApprovalOverError, InvalidMessageError, MessageTooLargeError
 from chat.models import Approval, Conversation, ToolExecution, Turn, TurnStatus
 from chat.protocol import (
     Beat,
-    Done,
     Event,
     Failure,
     parse_ask,
@@ -39,27 +38,7 @@ from chat.protocol import (
     valid_tool_call_id,
     valid_uuid,
 )
-from chat.rendering import render_answer
 from chat.runs.runner import runner
-
-
-class HeldRights:
-    """Rights that a reader may lose before a connection ends; `check` raises where they are gone."""
-
-    def __init__(self, check: Callable[[], Any]) -> None:
-        self._check = check
-        self._checked_at = time.monotonic()
-
-    async def check_again(self) -> None:
-        """Raises what `check` raises; between two looks, `RIGHTS_CHECK_SECONDS` apart, it costs a reading of the clock."""
-        if time.monotonic() - self._checked_at >= settings.RIGHTS_CHECK_SECONDS:
-            await in_database(self._check)
-            self._checked_at = time.monotonic()
-
-
-def websocket_frame(event_id: int, event: Event) -> str:
-    return json.dumps({"type": event.name, "id": event_id, **_fields(event)}, ensure_ascii=False)
-
 
 #: What is sent in silence: clients pass over a comment.
 COMMENT = b": waiting\n\n"
@@ -68,16 +47,8 @@ COMMENT = b": waiting\n\n"
 def server_sent_event(event_id: int, event: Event) -> bytes:
     if isinstance(event, Beat):
         return COMMENT
-    data = json.dumps(_fields(event), ensure_ascii=False)
+    data = json.dumps(event_fields(event), ensure_ascii=False)
     return f"id: {event_id}\nevent: {event.name}\ndata: {data}\n\n".encode()
-
-
-def _fields(event: Event) -> dict[str, Any]:
-    """What a page is told of an event; an answer has its HTML from here on."""
-    if not isinstance(event, Done):
-        return event.as_json()
-    html = render_answer(event.content, turn_id=event.turn_id, source_numbers=event.source_numbers)
-    return {**event.as_json(), "html": html}
 
 
 class Caller(Protocol):

@@ -134,10 +134,7 @@ def asked_question(turn: Turn) -> str:
         return ""
     if not turn.is_follow_up:
         return own.content
-    before = stored.on_branch(_line_of(turn)).filter(pk__lt=own.pk).order_by("-id").first()
-    return own.content if before is None else f"{before.content}\n{own.content}"
-
-
-def _line_of(turn: Turn) -> list[uuid.UUID] | None:
     has_branches = turn.conversation.leaf is not None
-    return branch_turns(turn.conversation_id, turn.pk if has_branches else None)
+    line = branch_turns(turn.conversation_id, turn.pk if has_branches else None)
+    before = stored.on_branch(line).filter(pk__lt=own.pk).order_by("-id").first()
+    return own.content if before is None else f"{before.content}\n{own.content}"
