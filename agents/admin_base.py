@@ -34,6 +34,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 
+from agents.models import JobStatus
 from agents.roles import OWNED, limit_of, may_reach, visible, within
 from agents.texts import storable_value
 
@@ -54,6 +55,14 @@ ADMIN_SEARCH_MAX_WORDS = 20
 ADMIN_SEARCH_MAX_CHARACTERS = 500
 
 Tone = Literal["neutral", "good", "warning", "bad", "busy"]
+JOB_TONES: dict[str, Tone] = {
+    JobStatus.RUNNING: "busy",
+    JobStatus.DONE: "good",
+    JobStatus.PARTLY_FAILED: "bad",
+    JobStatus.FAILED: "bad",
+}
+#: How often the page of a job that is not over asks again.
+REFRESH_SECONDS = 3
 
 
 class _OwnAgentsOnly:

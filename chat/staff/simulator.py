@@ -76,8 +76,7 @@ class Simulated:
 
 def replay(deployment: Deployment, questions: Sequence[str]) -> list[Simulated]:
     """Ask each question on its own; one that no stored answer meets costs a call of the language model."""
-    trials = (Trial(deployment, question) for question in questions)
-    return [each.answer() for each in trials]
+    return [Trial(deployment, question).answer() for question in questions]
 
 
 def ask_again(conversation: Conversation, question: str) -> Simulated:

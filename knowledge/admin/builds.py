@@ -15,8 +15,9 @@ from django.views.decorators.http import require_http_methods
 
 from agents import jobs
 from agents.admin_base import (
+    JOB_TONES,
+    REFRESH_SECONDS,
     ReadOnlyAdmin,
-    Tone,
     admin_page,
     admin_url,
     badge,
@@ -98,17 +99,6 @@ def _to_builds(request: HttpRequest, builds: Sequence[IndexBuild]) -> HttpRespon
     return HttpResponseRedirect(admin_url(IndexBuild, "changelist"))
 
 
-#: How often the page of an indexation that is not over asks again.
-REFRESH_SECONDS = 3
-
-_BUILD_TONES: dict[str, Tone] = {
-    JobStatus.RUNNING: "busy",
-    JobStatus.DONE: "good",
-    JobStatus.PARTLY_FAILED: "bad",
-    JobStatus.FAILED: "bad",
-}
-
-
 REPORT_LABELS = {
     "documents": _("documents"),
     "chunks": _("passages"),
@@ -173,7 +163,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("état"), ordering="status")
     def state(self, build: IndexBuild) -> SafeString:
-        label = badge(build.get_status_display(), _BUILD_TONES.get(build.status, "neutral"))
+        label = badge(build.get_status_display(), JOB_TONES.get(build.status, "neutral"))
         hint = build.error if build.status == JobStatus.QUEUED else ""
         if build.status == JobStatus.QUEUED and build.not_before and build.not_before > timezone.now():
             time = formats.time_format(timezone.localtime(build.not_before))

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from html import unescape
@@ -87,6 +87,13 @@ class JsonCommand(BaseCommand):
             return
         for line in lines:
             self.stdout.write(line)
+
+
+def at_least_one(text: str) -> int:
+    """The type of an argument."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
 
 
 def agent_named(slug: str) -> Agent:

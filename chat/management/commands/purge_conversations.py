@@ -1,12 +1,12 @@
 """`purge_conversations --older-than DAYS`: delete old conversations for good."""
 
-import argparse
+from argparse import ArgumentParser
 from typing import Any
 
 from tqdm import tqdm
 
 from chat.retention import conversations_older_than, purge
-from knowledge.management.terminal import JsonCommand
+from knowledge.management.terminal import JsonCommand, at_least_one
 
 
 class Command(JsonCommand):
@@ -15,8 +15,8 @@ class Command(JsonCommand):
         "conversation with a running answer is left for the next time."
     )
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--older-than", type=_days, required=True, metavar="DAYS")
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--older-than", type=at_least_one, required=True, metavar="DAYS")
         parser.add_argument("--dry-run", action="store_true", help="count, and delete nothing")
         super().add_arguments(parser)
 
@@ -31,10 +31,3 @@ class Command(JsonCommand):
                     bar.update(count)
         said = f"{found} conversations would be deleted" if options["dry_run"] else f"{deleted} conversations deleted"
         self.tell(options, {"found": found, "deleted": deleted}, [said])
-
-
-def _days(text: str) -> int:
-    days = int(text)
-    if days < 1:
-        raise argparse.ArgumentTypeError("at least one day")
-    return days

@@ -1,12 +1,13 @@
 """`serve`: the web server and its worker, one command."""
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from chat.serve import require_migrations, require_port, serve
+from knowledge.management.terminal import at_least_one
 
 WITHOUT_REDIS = (
     "Several web processes without REDIS_URL: whoever comes back to another process sees a running answer once it is "
@@ -45,14 +46,8 @@ def add_serving_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument(
         "--processes",
-        type=_at_least_one,
+        type=at_least_one,
         default=str(settings.WEB_PROCESSES),
         help="web processes on this machine (WEB_PROCESSES)",
     )
     parser.add_argument("--no-worker", action="store_true", help="web only; run Celery workers elsewhere")
-
-
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return int(text)

@@ -14,9 +14,10 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, U
 
 from agents import jobs
 from agents.admin_base import (
+    JOB_TONES,
+    REFRESH_SECONDS,
     ReadOnlyAdmin,
     StaffAdmin,
-    Tone,
     admin_page,
     admin_url,
     badge,
@@ -49,8 +50,6 @@ from faqs.answers import without_citations
 
 GOLDEN_USUAL_QUESTIONS = 50
 
-_REFRESH_SECONDS = 3
-_TONES: dict[str, Tone] = {JobStatus.RUNNING: "busy", JobStatus.DONE: "good", JobStatus.FAILED: "bad"}
 _CHANGES = {"answer_source": _("voie"), "answer": _("réponse"), "sources": _("sources")}
 
 
@@ -263,7 +262,7 @@ class GoldenRunAdmin(ReadOnlyAdmin):
     @admin.display(description=_("état"), ordering="job__status")
     def state(self, run: GoldenRun) -> str:
         status = JobStatus(run.job.status) if run.job else JobStatus.DONE
-        return badge(status.label, _TONES.get(status, "neutral"))
+        return badge(status.label, JOB_TONES.get(status, "neutral"))
 
     @admin.display(description=_("erreur"))
     def error(self, run: GoldenRun) -> str:
@@ -311,7 +310,7 @@ def _shown(run: GoldenRun) -> dict[str, Any]:
         "counts": {name: sum(each.verdict == name for each in rows) for name in ("worse", "better", "changed")},
         "passed": sum(each.has_passed for each in results),
         "total": len(results),
-        "refresh_seconds": 0 if run.is_over else _REFRESH_SECONDS,
+        "refresh_seconds": 0 if run.is_over else REFRESH_SECONDS,
     }
 
 

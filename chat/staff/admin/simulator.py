@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from agents.admin_base import Tone, admin_page, admin_url, badge, require, rounded, signed_in
+from agents.admin_base import REFRESH_SECONDS, Tone, admin_page, admin_url, badge, require, rounded, signed_in
 from agents.errors import ApplicationError
 from agents.jobs import enqueue
 from agents.llm.base import language_model
@@ -225,7 +225,7 @@ def model_check(request: HttpRequest) -> HttpResponse:
         has_model=language_model() is not None,
         job=job,
         rows=told(job.report) if job else [],
-        refresh_seconds=3 if job and job.status in OPEN_JOBS else 0,
+        refresh_seconds=REFRESH_SECONDS if job and job.status in OPEN_JOBS else 0,
     )
 
 
