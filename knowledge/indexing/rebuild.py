@@ -129,31 +129,6 @@ def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
     return target
 
 
-def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> dict[str, int]:
-    """Compare what a rebuild would write with what is indexed; writes and embeds nothing."""
-    planned = {point.id: point for point in plan_agent(agent, method)}
-    store, alias = vector_store(), collection_alias(agent.slug, method)
-    removed = changed = found = 0
-    for batch in store.scroll(alias) if store.resolve_alias(alias) else ():
-        for point in batch:
-            if point.id in planned:
-                found += 1
-                changed += planned[point.id].differs_from({point.id: point})
-            else:
-                removed += 1
-    counted = IndexReport()
-    counted.count(agent)
-    return {
-        "documents": counted.documents,
-        "chunks": counted.chunks,
-        "waiting": counted.waiting,
-        "points": len(planned),
-        "added": len(planned) - found,
-        "removed": removed,
-        "changed": changed,
-    }
-
-
 def _writer(generation: str, donor: str | None) -> PointWriter:
     """A writer that reuses the vectors of `donor`, the generation in service until now."""
     store, model = vector_store(), embedder()
@@ -204,15 +179,38 @@ _SAME = ("question", "excerpt", "chunk_id")
 def preview_rebuild(
     *, agent: Agent, method: IndexingMethod, questions: Sequence[str] = (), on_progress: OnProgress = no_progress
 ) -> dict[str, Any]:
-    """What a rebuild would change; with questions, what each retrieves before and after. Nothing is kept."""
-    told: dict[str, Any] = {**diff_agent_index(agent=agent, method=method), "questions": []}
+    """What a rebuild would change; with questions, what each retrieves before and after. Nothing is kept, and without
+    questions nothing is embedded.
+    """
+    planned = {point.id: point for point in plan_agent(agent, method)}
+    store, alias = vector_store(), collection_alias(agent.slug, method)
+    removed = changed = found = 0
+    for batch in store.scroll(alias) if store.resolve_alias(alias) else ():
+        for point in batch:
+            if point.id in planned:
+                found += 1
+                changed += planned[point.id].differs_from({point.id: point})
+            else:
+                removed += 1
+    counted = IndexReport()
+    counted.count(agent)
+    told: dict[str, Any] = {
+        "documents": counted.documents,
+        "chunks": counted.chunks,
+        "waiting": counted.waiting,
+        "points": len(planned),
+        "added": len(planned) - found,
+        "removed": removed,
+        "changed": changed,
+        "questions": [],
+    }
     if questions:
         generation = new_generation(agent, method)
         try:
             fill_generation(agent=agent, method=method, generation=generation, on_progress=on_progress)
             told["questions"] = compare_questions(agent, method, generation, questions)
         finally:
-            vector_store().drop(generation)
+            store.drop(generation)
     return told
 
 

@@ -27,7 +27,7 @@ from faqs.origins import keep_passages, origins_of
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.jobs import create_rebuild, reconcile_agent, run_build
 from knowledge.indexing.path import update_documents
-from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
+from knowledge.indexing.rebuild import preview_rebuild, rollback_agent_index
 from knowledge.models import Chunk
 from knowledge.search import SearchResult, confirm_passages
 from knowledge.vectors.base import Point, collection_alias, vector_store
@@ -84,7 +84,7 @@ class RebuildTests(TestCase):
 
     def test_preview_of_a_rebuild_knows_the_faq_points(self) -> None:
         row = make_learned()
-        diff = diff_agent_index(agent=row.agent, method=QA)
+        diff = preview_rebuild(agent=row.agent, method=QA)
         assert (diff["added"], diff["removed"], diff["changed"]) == (0, 0, 0)
 
     def test_rebuild_leaves_out_what_is_no_longer_valid(self) -> None:

@@ -21,7 +21,7 @@ from knowledge.errors import (
 from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs import create_rebuild, retry_build, run_build
 from knowledge.indexing.points import generations, point_ids, remove_points, stale_documents
-from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
+from knowledge.indexing.rebuild import preview_rebuild, rollback_agent_index
 from knowledge.models import Chunk, Document, IndexBuild
 from knowledge.search import PlannedPoint, answers_above
 from knowledge.vectors.base import Json, collection_alias, vector_store
@@ -133,7 +133,7 @@ class GenerationTests(TestCase):
         chunk = Chunk.objects.filter(document__agent=self.agent).waiting().get()
         Chunk.objects.filter(pk=chunk.pk).update(content="Autre règlement.")
         Chunk.objects.filter(content__contains="12 euros").delete()
-        diff = diff_agent_index(agent=self.agent, method=QA)
+        diff = preview_rebuild(agent=self.agent, method=QA)
         assert (diff["added"], diff["removed"], diff["changed"]) == (0, 2, 1)
 
 
