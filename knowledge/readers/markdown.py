@@ -8,6 +8,7 @@ Indented code is not recognised: it is text by accident. Every pattern is bounde
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import PurePath
@@ -52,18 +53,20 @@ _TEMPLATE_TEXT = re.compile(
     r"""\b(?:title|titre|caption|alt|text|content|description)["']?\s*[=:]\s*(?:"([^"]*)"|'([^']*)')"""
 )
 _JSON = re.compile(r"^[ \t]*([\[{][\"{\[].*[\]}])[ \t]*$", re.MULTILINE)
-#: What only says how the page is made: a list of contents, an import of MDX, attributes (Jekyll, Pandoc) at the end of a
-#: line, behind a link, an image or emphasis, or at the head of an item.
-_ATTRIBUTES = r"\{(?::|(?=[#.]))[^{}`\n]{0,200}\}"
+#: What only says how the page is made: a list of contents, an import of MDX, attributes (Jekyll, Pandoc, MkDocs) at the
+#: end of a line, behind a link, an image, an icon or emphasis, or at the head of an item.
+_ATTRIBUTES = (
+    r"\{(?::|[ \t]*(?:(?=[#.])|(?:align|class|width|height|style|target|rel|title|loading)=))[^{}`\n]{0,200}\}"
+)
 _SETTING = re.compile(
     r"""^[ \t]*\[\[?_?(?i:toc)_?\]?\][ \t]*$|^import[ \t]+(?:[\w*]+|\{[\w, ]{0,200}\})[ \t]+from[ \t]+["'][^"'\n]{1,200}["'];?[ \t]*$"""
-    rf"|[ \t]*{_ATTRIBUTES}[ \t]*$|(?<=[)\]*_]){_ATTRIBUTES}|(?<=^- ){_ATTRIBUTES}|(?<=^\d\. ){_ATTRIBUTES}",
+    rf"|[ \t]*{_ATTRIBUTES}[ \t]*$|(?<=[)\]*_:>]){_ATTRIBUTES}|(?<=^- ){_ATTRIBUTES}|(?<=^\d\. ){_ATTRIBUTES}",
     re.MULTILINE,
 )
-#: The first line of a box, of VuePress and Docusaurus, MkDocs, GitHub; and the last.
+#: The first line of a box, of VuePress and Docusaurus, MkDocs (tabs too), GitHub; and the last.
 _BOX = re.compile(
     r"^([ \t>]*(?:[-*+] +)?)(?::{3,}[ \t]*\{?[\w-]*\}?[ \t]*\[?([^\]\n]*)\]?|"
-    r'(?:!!!|\?\?\?)\+?[ \t]+[\w -]+?(?:[ \t]+"([^"\n]*)")?|\[!\w+\][-+]?[ \t]*(.*))[ \t]*$',
+    r'(?:!!!|\?\?\?)\+?[ \t]+[\w -]+?(?:[ \t]+"([^"\n]*)")?|===[+!]?[ \t]+"([^"\n]*)"|\[!\w+\][-+]?[ \t]*(.*))[ \t]*$',
     re.MULTILINE,
 )
 #: Deeper in quotes and lists than any page: the parser would look at each line once more for every level.
@@ -73,13 +76,19 @@ _DEEP = re.compile(
 #: « + 0,92 % » is no item of a list.
 _PLUS = re.compile(r"^([ \t]*)\+(?=[ \t]+\d)", re.MULTILINE)
 _NOTE_TEXT = re.compile(r"^([ \t>]*)\[\^([^\s\[\]]{1,50})\]:[ \t]*", re.MULTILINE)
-#: In a text: notes (`[^1]`, `^1^`), letters below the line, marked and struck text, links of wikis.
+#: In a text: notes (`[^1]`, `^1^`), letters below the line, marked and struck text, links of wikis, names of icons.
 _SIGNS = re.compile(
     r"\[\^(?P<note>[^\s\[\]]{1,50})\]|(?<!\^)\^(?P<up>[^\s^]{1,12})\^(?!\^)|(?<=\w)~(?P<down>\w{1,12})~"
     r"|(?<![=\w])==(?=[^\s=])(?P<marked>[^=\n]{1,500})(?<=\S)==(?![=\w])"
     r"|(?<![~\w])~(?![~\s])(?P<struck>[^~\n]{1,500})(?<!\s)~(?![~\w])"
     r"|(?P<picture>!)?\[\[(?:[^\[\]|\n]{1,300}\|)?(?P<wiki>[^\[\]|\n]{1,300})\]\]"
+    # A picture within HTML, which the parser leaves as it is.
+    r"|!\[(?P<alt>[^\[\]\n]{0,300})\]\([^()\n]{1,300}\)"
+    r"|(?<![\w:]):[a-z][a-z0-9_+-]{1,60}:(?![\w:])"
 )
+#: What a program calls a picture whose author wrote nothing.
+_PICTURE_NAME = re.compile(r"[^\n]{0,200}\.(?:png|jpe?g|gif|svg|webp|avif)", re.IGNORECASE)
+_MOST_ALIKE = 3
 #: What addresses of pages beside this one end with.
 _PAGES = ("", ".md", ".markdown", ".html", ".htm")
 #: What may begin something within a line; the parser's work grows with the square of their number in one text.
@@ -98,14 +107,19 @@ def parse_markdown(data: bytes, *, filename: str) -> ParsedDocument:
     if found["plain"]:
         outline.notices.append(_("Trop de signes de mise en forme : une partie est lue comme un texte simple."))
     drop_unread(soup)
-    for image in tags_named(soup, ("img",)):
-        image.replace_with(attribute(image, "alt"))
+    pictures = tags_named(soup, ("img",))
+    often = Counter(attribute(image, "alt") for image in pictures)
+    for image in pictures:
+        shown = attribute(image, "alt")
+        # One text for many pictures is the program's too.
+        image.replace_with("" if often[shown] > _MOST_ALIKE or _PICTURE_NAME.fullmatch(shown.strip()) else shown)
     for link in tags_named(soup, ("a",)):
         address = attribute(link, "href")
-        if ":" not in address and PurePath(address.partition("#")[0]).suffix.lower() in _PAGES:
+        page = address.partition("#")[0]
+        if ":" not in address and (PurePath(page).suffix.lower() in _PAGES or _PICTURE_NAME.fullmatch(page)):
             link["href"] = ""
     for node in [node for node in soup.descendants if type(node) is NavigableString]:
-        if any(sign in node for sign in "^~=[") and node.find_parent(["code", "pre"]) is None:
+        if any(sign in node for sign in "^~=[:") and node.find_parent(["code", "pre"]) is None:
             node.replace_with(_signs_read(node, outline.struck))
     outline.struck += take_out_marks(soup)
     reader = _MarkdownReader(outline)
@@ -168,7 +182,7 @@ def _signs_read(node: NavigableString, struck: list[str]) -> str:
             return raised(before or str(node.find_previous(string=True) or ""), note)
         if found["struck"]:
             struck.append(found["struck"])
-        return found["down"] or found["marked"] or ("" if found["picture"] else found["wiki"]) or ""
+        return found["down"] or found["marked"] or found["alt"] or ("" if found["picture"] else found["wiki"]) or ""
 
     return _SIGNS.sub(read, str(node))
 
@@ -229,7 +243,7 @@ def _untemplated(text: str, *, printed: bool) -> str:
 
 
 def _box_title(box: re.Match[str]) -> str:
-    said = (box[2] or box[3] or box[4] or "").strip()
+    said = (box[2] or box[3] or box[4] or box[5] or "").strip()
     return f"\n{box[1]}**{said}**\n" if said else box[1].rstrip("-*+ ")
 
 
