@@ -28,12 +28,6 @@ REWRITTEN = "Qui peut consulter le FICP ?"
 HISTORY = [Exchange(CONVERSATION, PREVIOUS, "Un fichier de la Banque de France.")]
 
 
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
-
-
 class Rewriter:
     """The step as a turn takes it, with what it leaves behind."""
 

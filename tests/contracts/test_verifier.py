@@ -18,12 +18,6 @@ STORED, ASKED = "Comment laver une doudoune ?", "Comment lessiver une doudoune ?
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
-
-
-@pytest.fixture
 def verifier(server: ModelServer) -> Iterator[ModelVerifier]:
     llm = OpenAILanguageModel(base_url=server.base_url, model="contract", max_retries=0)
     with override(VERIFIER_TIMEOUT_SECONDS=PATIENCE_SECONDS):

@@ -16,7 +16,7 @@ from chat.models import Turn
 from faqs.models import LearnedResponse, QuestionGroup
 from tests.doors.catalogue import Door
 from tests.doors.readers import outcome
-from tests.doors.world import World, Writes, add_private_rows, grant, make_owned
+from tests.doors.world import World, Writes, add_private_rows, grant
 from tests.factories import make_user
 
 
@@ -25,7 +25,6 @@ class Staff:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        make_owned(world, "page", visitor=None)
         add_private_rows(world)
         self._sessions: dict[tuple[type[Model] | None, str], str] = {
             (None, "person"): _session(make_user()),

@@ -192,7 +192,8 @@ def make_closed(world: World, **who: Any) -> None:
 
 
 def add_private_rows(world: World) -> None:
-    """What the admin shows of the page's owner."""
+    """The page's owner, and what the admin shows of them."""
+    make_owned(world, "page", visitor=None)
     turn = world.answered["page"]
     for row in (turn, turn.conversation, turn.feedback, world.shared["page"]):
         world.rows[type(row)] = row

@@ -144,7 +144,6 @@ class TableOfChangesTest(TestCase):
     @classmethod
     def setUpTestData(cls) -> None:
         world = make_site()
-        make_owned(world, "page", visitor=None)
         add_private_rows(world)
         RuntimeSettings().save()
         cls.rows = {m._meta.label_lower: row for m, row in world.rows.items()}

@@ -16,7 +16,7 @@ from faqs.models import LearnedResponse, QuestionGroup
 from knowledge.models import Category, Chunk, Document
 from tests.admin_pages import client_of, run_action, superuser_client
 from tests.doors.admin import form_of, in_role
-from tests.doors.world import MARK, add_private_rows, grant, make_owned, make_site
+from tests.doors.world import MARK, add_private_rows, grant, make_site
 from tests.factories import (
     fresh,
     make_agent,
@@ -114,7 +114,6 @@ class LimitTest(TestCase):
 
     def test_rows_of_every_owned_model_are_left_out(self) -> None:
         world = make_site()
-        make_owned(world, "page", visitor=None)
         add_private_rows(world)
         agent = world.rows[Agent]
         self.limit(agent, user=self.person)
@@ -196,7 +195,6 @@ class LinksTest(TestCase):
         make_exchange(make_conversation(self.deployment), "Quand ?", "Demain.")
         GoldenSet.objects.create(name="À nous", deployment=self.deployment)
         world = make_site()
-        make_owned(world, "page", visitor=None)
         add_private_rows(world)
         Agent.objects.exclude(pk=self.deployment.agent_id).update(name="Autre service")
         Deployment.objects.exclude(pk=self.deployment.pk).update(name="Autre bureau")

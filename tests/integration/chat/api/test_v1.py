@@ -21,7 +21,7 @@ from faqs.models import CachedResponse
 from tests.constants import override
 from tests.factories import make_api_key, make_deployment
 from tests.integration.chat.turn.test_path import KNOWN, NEAR, ask, model, scripted
-from tests.integration.chat.turn.test_tool_loop import closed, served
+from tests.integration.chat.turn.test_tool_loop import closed, ran, served, weather
 from tests.readers import LibraryCase
 from tests.scripted import ScriptedReply
 from tests.servers.model_server import ModelReply, ModelServer
@@ -29,17 +29,6 @@ from tests.tools import asking, call, declared
 from tests.unit.agents.test_llm_reasoning import FORMS
 
 ADDRESS = "/v1/chat/completions"
-called: list[str] = []
-
-
-def weather(city: str) -> dict[str, object]:
-    """The weather of a city.
-
-    Args:
-        city: Its name.
-    """
-    called.append(city)
-    return {"sky": "rain"}
 
 
 def chunks_of(body: str) -> list[Any]:
@@ -55,7 +44,7 @@ class V1Tests(LibraryCase):
     secret: str
 
     def setUp(self) -> None:
-        called.clear()
+        ran.clear()
 
     @classmethod
     def setUpTestData(cls) -> None:
@@ -199,7 +188,7 @@ class ToolTests(V1Tests):
                 last = [message.content for message in model().calls[-1].messages]
             assert last[1:3] == ["Bonjour ?", "Oui."]
             assert "nobody can be asked" in last[-1]
-        assert called == []
+        assert ran == []
 
     async def test_model_names_no_conversation_of_the_api(self) -> None:
         await self.overlay(generate_titles=True)

@@ -19,7 +19,7 @@ from django.utils import timezone
 from agents.database import in_database
 from agents.errors import LLMUnavailableError
 from agents.llm.base import RequestedCall, Usage, language_model
-from agents.llm.openai import OpenAILanguageModel
+from agents.llm.openai import OpenAILanguageModel, _wire_message
 from agents.models import Agent
 from chat.errors import IsolationError, ThreadConflictError
 from chat.models import (
@@ -99,14 +99,7 @@ ran: list[str] = []
 
 def strict(messages: Any) -> None:
     """Raise where a server as strict as OpenAI's would refuse these messages."""
-    wire = []
-    for message in messages:
-        row: dict[str, Any] = {"role": message.role, "content": message.content}
-        if message.tool_calls:
-            row["tool_calls"] = [asked.as_json() for asked in message.tool_calls]
-        if message.role == "tool":
-            row["tool_call_id"] = message.tool_call_id
-        wire.append(row)
+    wire = [_wire_message(message) for message in messages]
     check_chat_request({"model": "m", "messages": wire}, models=(), refused=frozenset())
 
 
