@@ -56,31 +56,27 @@ def read_forms(agent_ids: Sequence[int]) -> Forms:
 def learn_from(documents: Iterable[Document]) -> None:
     """Update what each document teaches to its current text; a disabled document teaches nothing."""
     for document in documents:
-        _learn(document)
-
-
-def _learn(document: Document) -> None:
-    with transaction.atomic():
-        taught = {keys_of(pair.short, pair.long): pair for pair in _pairs_in(document)}
-        rows = [
-            Synonym(
-                agent_id=document.agent_id,
-                short=pair.short[:_SHORT_CHARACTERS],
-                long=pair.long[:_LONG_CHARACTERS],
-                short_key=short_key,
-                long_key=long_key,
-            )
-            for (short_key, long_key), pair in taught.items()
-        ]
-        known = Synonym.objects.filter(agent=document.agent_id, short_key__in={k for k, _ in taught})
-        before = set(known.values_list("short_key", "long_key"))
-        Synonym.objects.bulk_create(rows, ignore_conflicts=True)
-        new = [row for row in rows if (row.short_key, row.long_key) not in before]
-        tell_new_forms(document.agent_id, [Form(row.short, row.long) for row in new])
-        said = [pk for pk, *keys in known.values_list("pk", "short_key", "long_key") if tuple(keys) in taught]
-        document.synonyms.set(said)
-        forget_untaught(document.agent_id)
-    refresh_tables()
+        with transaction.atomic():
+            taught = {keys_of(pair.short, pair.long): pair for pair in _pairs_in(document)}
+            rows = [
+                Synonym(
+                    agent_id=document.agent_id,
+                    short=pair.short[:_SHORT_CHARACTERS],
+                    long=pair.long[:_LONG_CHARACTERS],
+                    short_key=short_key,
+                    long_key=long_key,
+                )
+                for (short_key, long_key), pair in taught.items()
+            ]
+            known = Synonym.objects.filter(agent=document.agent_id, short_key__in={k for k, _ in taught})
+            before = set(known.values_list("short_key", "long_key"))
+            Synonym.objects.bulk_create(rows, ignore_conflicts=True)
+            new = [row for row in rows if (row.short_key, row.long_key) not in before]
+            tell_new_forms(document.agent_id, [Form(row.short, row.long) for row in new])
+            said = [pk for pk, *keys in known.values_list("pk", "short_key", "long_key") if tuple(keys) in taught]
+            document.synonyms.set(said)
+            forget_untaught(document.agent_id)
+        refresh_tables()
 
 
 def _pairs_in(document: Document) -> list[Form]:

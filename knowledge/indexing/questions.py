@@ -89,11 +89,6 @@ class GeneratedUnits:
     rejected: int = 0
     is_readable: bool = True
 
-    @property
-    def is_nonsense(self) -> bool:
-        """Whether the model wrote something but nothing usable; a passage that teaches nothing has no units at all."""
-        return not self.is_readable or (not self.units and bool(self.rejected))
-
 
 class UnitsRequest:
     """What a model is asked about one chunk, and what its reply gives. Sends nothing."""
@@ -324,7 +319,9 @@ class _Run:
                 self.due.add(chunk.document_id)
                 self.kept += 1
         self.failures = 0
-        self.useless = self.useless + 1 if generated.is_nonsense else 0
+        # A passage that teaches nothing has no units at all.
+        is_nonsense = not generated.is_readable or (generated.rejected and not generated.units)
+        self.useless = self.useless + 1 if is_nonsense else 0
         if self.useless == QUESTIONS_USELESS_PASSAGES:
             reason = _(
                 "Rien de ce que le modèle a écrit pour %(count)d passages de suite n’a pu être gardé : il n’est plus interrogé."
