@@ -395,6 +395,11 @@ class ToolExecution(models.Model):
     def __str__(self) -> str:
         return f"{self.name} · {self.state}"
 
+    def fail(self, error: str, content: str) -> None:
+        """End this unsaved call before it began."""
+        self.state, self.success, self.error, self.content = ExecutionState.FINISHED, False, error, content
+        self.finished_at = timezone.now()
+
     @property
     def call(self) -> RequestedCall:
         """As its round asks for it."""

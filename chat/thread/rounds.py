@@ -267,16 +267,6 @@ def operation_id_of(conversation_id: uuid.UUID, turn_id: uuid.UUID, round_index:
 
 
 @dataclass(frozen=True, slots=True)
-class CallToPlan:
-    """`refusal`: a failure known beforehand. `needs_approval`: not run before a person agreed."""
-
-    call: RequestedCall
-    needs_approval: bool = False
-    refusal: str = ""
-    refusal_text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class LoopState:
     """Where a turn's loop stands: the thread as stored, the rounds that are in it, and one that is not yet."""
 
@@ -310,10 +300,10 @@ def plan_round(
     turn_id: uuid.UUID,
     round_index: int,
     content: str,
-    calls: Sequence[CallToPlan],
+    calls: Sequence[tuple[RequestedCall, ToolExecution]],
     tool_names: Sequence[str],
 ) -> ToolRound:
-    """Write a round down before its tools run. One that is planned already comes back as it was planned first."""
+    """Write a round down, each call with its new execution, before its tools run; one that is planned stays as it is."""
     operation_id = operation_id_of(conversation_id, turn_id, round_index)
     try:
         with short_write():
@@ -323,30 +313,16 @@ def plan_round(
                 operation_id=operation_id,
                 round_index=round_index,
                 content=content,
-                tool_calls=[planned.call.as_json() for planned in calls],
+                tool_calls=[call.as_json() for call, _execution in calls],
                 tool_names=list(tool_names),
             )
-            ToolExecution.objects.bulk_create(
-                _execution(row, position, planned) for position, planned in enumerate(calls)
-            )
+            for position, (_call, execution) in enumerate(calls):
+                execution.round, execution.position = row, position
+            ToolExecution.objects.bulk_create(execution for _call, execution in calls)
     except IntegrityError:
         row = ToolRound.objects.get(turn=turn_id, round_index=round_index)
     prefetch_related_objects([row], "executions")
     return row
-
-
-def _execution(row: ToolRound, position: int, planned: CallToPlan) -> ToolExecution:
-    execution = ToolExecution(round=row, position=position, tool_call_id=planned.call.id, name=planned.call.name)
-    if planned.needs_approval:
-        execution.approval = Approval.PENDING
-    if planned.refusal:
-        execution.approval = ""
-        execution.state = ExecutionState.FINISHED
-        execution.success = False
-        execution.error = planned.refusal
-        execution.content = failure_content(planned.refusal, planned.refusal_text)
-        execution.finished_at = timezone.now()
-    return execution
 
 
 def start_call(round_pk: int, call_id: str) -> bool:

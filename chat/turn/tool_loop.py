@@ -31,12 +31,12 @@ from chat.thread.messages import (
     after_turn,
     blocks,
     check_isolation,
+    failure_content,
     fitting_history,
     parsed_object,
     pruned,
 )
 from chat.thread.rounds import (
-    CallToPlan,
     LoopState,
     Thread,
     apply_round,
@@ -400,21 +400,24 @@ def _ended(execution: ToolExecution) -> ToolStatus:
     return "done" if execution.state == ExecutionState.FINISHED and execution.success else "failed"
 
 
-def calls_to_plan(calls: Sequence[RequestedCall], specs: Sequence[ToolSpec]) -> list[CallToPlan]:
-    """The plan for each call. Where one has invalid JSON none is run, since the reply cannot be trusted."""
+def calls_to_plan(
+    calls: Sequence[RequestedCall], specs: Sequence[ToolSpec]
+) -> list[tuple[RequestedCall, ToolExecution]]:
+    """Each call, and how it begins. Where one has invalid JSON none is run, since the reply cannot be trusted."""
     asking = {spec.name for spec in specs if spec.needs_approval}
     broken = {call.id for call in calls if _arguments(call) is None}
     planned = []
     for call in calls:
-        sound = RequestedCall(call.id, call.name, _arguments(call) or "{}")
+        execution = ToolExecution(tool_call_id=call.id, name=call.name)
         if call.id in broken:
             text = "The arguments are not a JSON object: no tool of this reply was run."
-            planned.append(CallToPlan(sound, refusal="invalid_tool_arguments", refusal_text=text))
+            execution.fail("invalid_tool_arguments", failure_content("invalid_tool_arguments", text))
         elif broken:
             text = "Not run: the arguments of another call of this reply are not a JSON object."
-            planned.append(CallToPlan(sound, refusal="not_run", refusal_text=text))
-        else:
-            planned.append(CallToPlan(sound, needs_approval=call.name in asking))
+            execution.fail("not_run", failure_content("not_run", text))
+        elif call.name in asking:
+            execution.approval = Approval.PENDING
+        planned.append((RequestedCall(call.id, call.name, _arguments(call) or "{}"), execution))
     return planned
 
 
