@@ -33,7 +33,7 @@ from knowledge.indexing.points import (
 from knowledge.models import DocumentStatus, IndexBuild
 from knowledge.search import PlannedPoint, answers_above, confirm_passages, query_of, search
 from knowledge.synonyms import learn_from
-from knowledge.vectors.base import CollectionInfo, PayloadFilter, collection_alias, vector_store
+from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore, collection_alias, vector_store
 from knowledge.vectors.payloads import document_of, validated_answers
 
 
@@ -60,9 +60,7 @@ def fill_generation(
     store.ensure(generation, embedder().recipe)
     writer = _writer(generation, donor=store.resolve_alias(collection_alias(agent.slug, method)))
     planned = writer.follow(PayloadFilter(), partial(plan_agent, agent, method), on_progress)
-    stored, expected = store.count(generation), len({point.id for point in planned})
-    if stored != expected:
-        raise KnowledgeError(f"{generation} holds {stored} points, {expected} were planned.")
+    _verify(store, generation, planned)
     learn_from(agent.documents.all())
     report.count(agent)
     report.points, report.embedded = len(planned), writer.embedded
@@ -137,6 +135,12 @@ def _writer(generation: str, donor: str | None) -> PointWriter:
     donors = [donor] if donor and donor != generation else []
     donors = [name for name in donors if store.info(name).recipe == model.recipe]
     return PointWriter(store=store, collection=generation, embedder=model, donors=donors)
+
+
+def _verify(store: VectorStore, generation: str, planned: list[PlannedPoint]) -> None:
+    stored, expected = store.count(generation), len({point.id for point in planned})
+    if stored != expected:
+        raise KnowledgeError(f"{generation} holds {stored} points, {expected} were planned.")
 
 
 def unused_generations() -> list[CollectionInfo]:
