@@ -1,10 +1,7 @@
 """Knocking at the sockets: each type of frame, by each role that a browser's cookie makes."""
 
 import json
-from http.cookies import SimpleCookie
 from typing import Any
-
-from django.test import AsyncClient
 
 from agents.database import in_database
 from tests.doors.readers import QUESTION, Visitors
@@ -22,9 +19,7 @@ async def knock(visitors: Visitors, door: str, role: str) -> str:
     turn = {"retry": world.interrupted, "approve": world.waiting, "deny": world.waiting}.get(kind, world.answered)[
         "page"
     ]
-    client = AsyncClient()
-    carried = visitors.cookies.get("owner" if role == "elsewhere" else role, SimpleCookie())
-    client.cookies = SimpleCookie({name: morsel.value for name, morsel in carried.items()})
+    client = visitors.client("owner" if role == "elsewhere" else role)
     socket = Socket(f"/{route.format(conversation_id=turn.conversation_id)}", client)
     if role == "elsewhere":
         socket.scope["headers"][1] = (b"origin", b"https://elsewhere.example")
@@ -42,23 +37,13 @@ async def knock(visitors: Visitors, door: str, role: str) -> str:
 async def answered(visitors: Visitors, text: str) -> str:
     """What the owner's socket answers to a text, whatever it is; `server` where it closes for a failure of ours."""
     turn = visitors.world.answered["page"]
-    client = AsyncClient()
-    carried = visitors.cookies["owner"]
-    client.cookies = SimpleCookie({name: morsel.value for name, morsel in carried.items()})
-    socket = Socket(f"/ws/chat/{turn.conversation_id}/", client)
+    socket = Socket(f"/ws/chat/{turn.conversation_id}/", visitors.client("owner"))
     await socket.open()
     await socket.send_text(text)
     await socket.send(type="unknown")
-    names = [""]
-    while names[-1] != "error":
-        output = await socket.receive_output(PATIENCE_SECONDS)  # type: ignore[no-untyped-call]  # asgiref has no types
-        if output["type"] == "websocket.close":
-            names.append("server" if output.get("code") == 1011 else "closed")
-            break
-        names.append(json.loads(output["text"])["type"])
-    await socket.close()
+    names = await _until(socket, "error")
     await settled()
-    return " ".join(names).strip()
+    return " ".join(names)
 
 
 async def _met(socket: Socket, frame: dict[str, Any]) -> str:
@@ -70,12 +55,17 @@ async def _met(socket: Socket, frame: dict[str, Any]) -> str:
     if frame["type"] == "stop":
         # Nothing runs: no event follows it. An unknown frame after it says that it was read.
         await socket.send(type="unknown")
-    names: list[str] = []
-    while not names or names[-1] not in ("done", "error", "closed"):
+    return " ".join(dict.fromkeys(await _until(socket, "done", "error")))
+
+
+async def _until(socket: Socket, *ends: str) -> list[str]:
+    """The types of the frames up to one of these, or to the end of the socket, which is closed."""
+    names = [""]
+    while names[-1] not in (*ends, "closed", "server"):
         output = await socket.receive_output(PATIENCE_SECONDS)  # type: ignore[no-untyped-call]  # asgiref has no types
         if output["type"] == "websocket.close":
-            names.append("closed")
-            break
-        names.append(output["text"].split('"type": "')[1].split('"')[0])
+            names.append("server" if output.get("code") == 1011 else "closed")
+        else:
+            names.append(json.loads(output["text"])["type"])
     await socket.close()
-    return " ".join(dict.fromkeys(names))
+    return names[1:]

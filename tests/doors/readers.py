@@ -136,6 +136,12 @@ class Visitors:
         make_owned(self.world, "widget", visitor=self._widget, **WIDGET)
         make_closed(self.world, visitor=self._owner)
 
+    def client(self, role: str) -> AsyncClient:
+        """A browser with a copy of the cookies of this role."""
+        client = AsyncClient(enforce_csrf_checks=role == "forged")
+        client.cookies = SimpleCookie({k: v.value for k, v in self.cookies.get(role, {}).items()})
+        return client
+
     async def row(self, knock: Knock) -> list[str] | None:
         """What each role meets; `None` where there is no such method at this door, for whoever is admitted to it."""
         met = {role: await self.knock(knock, role) for role in ("service", "widget")}
@@ -161,8 +167,7 @@ class Visitors:
 
         `changed` stands in the place of what is sent otherwise: `address`, `data`, `content_type`, `headers`.
         """
-        client = AsyncClient(enforce_csrf_checks=role == "forged")
-        client.cookies = SimpleCookie({k: v.value for k, v in self.cookies.get(role, {}).items()})
+        client = self.client(role)
         headers = {**self.headers.get(role, {}), **self._more_headers(knock)}
         headers |= changed.pop("headers", {})
         address = changed.pop("address", None) or self.address(knock)
