@@ -340,7 +340,9 @@ def restore(line: LogEntry, *, by: Any) -> None:
 
 
 def _is_setting(row: models.Model, name: str) -> bool:
-    return row._meta.label_lower in _SETTINGS and not hasattr(type(row), name)
+    # Not `hasattr`: rows of other tables, such as the entries of a memory, are attributes too.
+    columns = {field.name for field in row._meta.concrete_fields}
+    return row._meta.label_lower in _SETTINGS and name not in columns
 
 
 def _is_in_place(row: Any, name: str, value: Any) -> bool:

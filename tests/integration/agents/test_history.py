@@ -408,6 +408,14 @@ class RestoringTest(TestCase):
         restore(LogEntry.objects.latest("pk"), by=self.user)
         assert fresh(deployment).config_overlay == {}
 
+    def test_any_setting_is_restored_whatever_other_tables_call_their_rows(self) -> None:
+        for row, column in ((make_agent(), "settings"), (make_deployment(self.agent), "config_overlay")):
+            before = dict(getattr(row, column))
+            setattr(row, column, {**before, "memory": False, "match_count": 7})
+            row.save()
+            self.client.post(admin_url(LogEntry, "restore", LogEntry.objects.latest("pk").pk))
+            assert getattr(fresh(row), column) == before
+
     def test_by_post_and_by_who_may_change_alone(self) -> None:
         assert self.client.get(self.address).status_code == 405
         rights = ("auditlog.view_logentry", "agents.view_agent")
