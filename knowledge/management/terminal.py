@@ -3,7 +3,7 @@
 import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from html import unescape
 from typing import Any, TypeVar
@@ -50,6 +50,18 @@ def progress_bar(unit: str) -> Iterator[OnProgress]:
             if bar.total != total:
                 bar.total = total
                 bar.refresh()
+            bar.update(done - bar.n)
+
+        yield advance
+
+
+@contextmanager
+def row_bar() -> Iterator[Callable[[int, int], None]]:
+    """A bar that follows (done, total) of one phase."""
+    with tqdm(unit="row", file=sys.stderr, dynamic_ncols=True, disable=None) as bar:
+
+        def advance(done: int, total: int) -> None:
+            bar.total = total
             bar.update(done - bar.n)
 
         yield advance

@@ -1,0 +1,229 @@
+"""A whole site in one file, from a file to another machine, and from one database to another.
+
+Each is the same copy of rows: read in one transaction, which sees the source as it was at one moment while the site runs on, and
+written in one transaction, so that a copy that was cut off leaves nothing behind. Both databases have the schema of this version,
+and the destination has no accounts, agents or conversations yet. Every table is read again afterwards and compared.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import environ
+from django.apps import apps
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.files.base import File
+from django.core.files.storage import default_storage
+from django.core.management.color import no_style
+from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
+from django.db.migrations.recorder import MigrationRecorder
+
+from agents.errors import ApplicationError
+from agents.models import Agent
+from chat.models import Conversation
+from knowledge.models import Document
+from knowledge.vectors.base import batches
+
+#: Rows that are read and written at once; a point with its vector has some two kilobytes.
+ROWS_AT_ONCE = 500
+#: What a file of `backup` holds: the rows, the key that signs sessions, the documents.
+_ROWS, _KEY, _DOCUMENTS = "database.sqlite3", "secret_key", "documents/"
+#: Names of the databases of a copy beside the site's own.
+_SOURCE, _DESTINATION = "copy_source", "copy_destination"
+
+OnRows = Callable[[int, int], None]
+
+
+class BackupError(ApplicationError):
+    """The copy was refused, or its rows differ from their source; nothing was written."""
+
+    code = "backup_refused"
+
+
+def backup(file: Path, advance: OnRows) -> list[str]:
+    """Write the running site into a new zip file; return the names of documents whose file is missing.
+
+    `advance` is told rows done and rows in all. The points of a Qdrant server are not in it: they are rebuilt.
+    """
+    if file.exists():
+        raise BackupError(public_message=f"{file} exists already: choose another name.")
+    with tempfile.TemporaryDirectory(dir=file.absolute().parent) as folder:
+        rows = Path(folder) / _ROWS
+        _migrate(f"sqlite:///{rows}")
+        part = Path(folder) / file.name
+        with _database(_SOURCE, connections.settings[DEFAULT_DB_ALIAS]), _database(_DESTINATION, _sqlite(rows)):
+            _copy(_SOURCE, _DESTINATION, advance)
+            names = sorted(set(Document.objects.using(_DESTINATION).exclude(file="").values_list("file", flat=True)))
+        part.touch(mode=0o600)
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(rows, _ROWS)
+            if (kept := settings.DATA_DIR / _KEY).exists():
+                archive.write(kept, _KEY)
+            missing = [name for name in names if not _add_document(archive, name)]
+        part.rename(file)
+    return missing
+
+
+def restore(file: Path, advance: OnRows) -> None:
+    """Fill this empty site with a file of `backup`, documents first, so that no row lacks its file."""
+    try:
+        archive = zipfile.ZipFile(file)
+        archive.getinfo(_ROWS)
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        raise BackupError(str(error), public_message=f"{file} is not a file of manage.py backup: {error}.") from error
+    with archive, tempfile.TemporaryDirectory(dir=settings.DATA_DIR) as folder:
+        with _database(_SOURCE, _sqlite(Path(archive.extract(_ROWS, folder)))):
+            _require_empty(DEFAULT_DB_ALIAS)
+            _require_same_schema(_SOURCE, DEFAULT_DB_ALIAS)
+            for each in archive.infolist():
+                if each.filename.startswith(_DOCUMENTS):
+                    with archive.open(each) as content:
+                        _save_document(each.filename.removeprefix(_DOCUMENTS), content)
+            _copy(_SOURCE, DEFAULT_DB_ALIAS, advance)
+        if _KEY in archive.namelist():
+            kept = settings.DATA_DIR / _KEY
+            kept.touch(mode=0o600)
+            kept.write_bytes(archive.read(_KEY))
+
+
+def move_database(url: str, advance: OnRows) -> None:
+    """Copy every row of the site to the empty database at `url`, which gets its tables first."""
+    _migrate(url)
+    with (
+        _database(_SOURCE, connections.settings[DEFAULT_DB_ALIAS]),
+        _database(_DESTINATION, environ.Env.db_url_config(url)),
+    ):
+        _copy(_SOURCE, _DESTINATION, advance)
+
+
+def _sqlite(path: Path) -> dict[str, Any]:
+    return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(path)}
+
+
+def _migrate(url: str) -> None:
+    """Make the tables of a database in a process of its own, whose site it is: migrations write to their site's only."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        cwd=settings.BASE_DIR,
+        env={**os.environ, "DATABASE_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise BackupError(public_message=f"The tables cannot be made: {done.stderr.strip()[-500:]}")
+
+
+@contextmanager
+def _database(alias: str, wanted: dict[str, Any]) -> Iterator[None]:
+    """Name a database for one copy: without a pool, reading what was there when its transaction began."""
+    reading: dict[str, Any] = {}
+    if "postgresql" in wanted["ENGINE"]:
+        from psycopg import IsolationLevel
+
+        reading = {"isolation_level": IsolationLevel.REPEATABLE_READ}
+    connections.settings[alias] = {**connections.settings[DEFAULT_DB_ALIAS], **wanted, "OPTIONS": reading}
+    try:
+        yield
+    finally:
+        connections[alias].close()
+        del connections[alias]
+        del connections.settings[alias]
+
+
+def _copy(source: str, destination: str, advance: OnRows) -> None:
+    """Copy all rows. Raises `BackupError`, and leaves the destination as it was, where a table differs afterwards."""
+    _require_empty(destination)
+    _require_same_schema(source, destination)
+    tables = [model for model in apps.get_models(include_auto_created=True) if not model._meta.proxy]
+    with transaction.atomic(source), transaction.atomic(destination), connections[destination].cursor() as cursor:
+        total = sum(models.QuerySet(model, using=source).count() for model in tables)
+        done = 0
+        # What `migrate` made (permissions, types, roles) is in the source too. Foreign keys are checked at the end.
+        for model in tables:
+            # One statement, without what `delete` does for rows that point here.
+            models.QuerySet(model, using=destination)._raw_delete(destination)
+        for model in tables:
+            for rows in batches(_rows(model, source), ROWS_AT_ONCE):
+                _insert(destination, model, rows)
+                done += len(rows)
+                advance(done, total)
+        for statement in connections[destination].ops.sequence_reset_sql(no_style(), tables):
+            cursor.execute(statement)
+        for model in tables:
+            if _checksum(model, source) != _checksum(model, destination):
+                raise BackupError(public_message=f"The copy of {model._meta.label} differs. Nothing was written.")
+
+
+def _rows(model: type[models.Model], alias: str) -> Iterator[tuple[Any, ...]]:
+    columns = [field.attname for field in model._meta.local_concrete_fields]
+    return models.QuerySet(model, using=alias).order_by("pk").values_list(*columns).iterator(ROWS_AT_ONCE)
+
+
+def _insert(alias: str, model: type[models.Model], rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows as they are: `save` and `bulk_create` would set the times of today."""
+    connection, fields = connections[alias], model._meta.local_concrete_fields
+    quoted = ", ".join(connection.ops.quote_name(field.column) for field in fields)
+    places = ", ".join(["%s"] * len(fields))
+    values = [
+        [field.get_db_prep_save(value, connection) for field, value in zip(fields, row, strict=True)] for row in rows
+    ]
+    with connection.cursor() as cursor:
+        table = connection.ops.quote_name(model._meta.db_table)
+        cursor.executemany(f"INSERT INTO {table} ({quoted}) VALUES ({places})", values)  # noqa: S608  # names of models
+
+
+def _checksum(model: type[models.Model], alias: str) -> tuple[int, int]:
+    """Count a table's rows, and add up their digests: databases sort text differently."""
+    count = total = 0
+    for row in _rows(model, alias):
+        # Values that are no JSON: `bytes` of vectors, times (both databases give them in UTC), UUIDs.
+        text = json.dumps(
+            row,
+            sort_keys=True,
+            default=lambda value: bytes(value).hex() if isinstance(value, memoryview | bytes) else str(value),
+        )
+        total += int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:16])
+        count += 1
+    return count, total
+
+
+def _require_empty(alias: str) -> None:
+    for model in (User, Agent, Conversation):
+        if models.QuerySet(model, using=alias).exists():
+            raise BackupError(public_message="The destination has a site already. Give an empty database.")
+
+
+def _require_same_schema(source: str, destination: str) -> None:
+    applied = [set(MigrationRecorder(connections[alias]).applied_migrations()) for alias in (source, destination)]
+    if applied[0] != applied[1]:
+        raise BackupError(
+            public_message="The two databases are of different versions. Restore with the version that made the file, "
+            "then upgrade; or bring this one up to date first: manage.py migrate"
+        )
+
+
+def _add_document(archive: zipfile.ZipFile, name: str) -> bool:
+    try:
+        with default_storage.open(name) as stored, archive.open(_DOCUMENTS + name, "w", force_zip64=True) as entry:
+            shutil.copyfileobj(stored, entry)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _save_document(name: str, content: Any) -> None:
+    """Store a document under its own name; one that an earlier try left is replaced."""
+    default_storage.delete(name)
+    if (given := default_storage.save(name, File(content))) != name:
+        raise BackupError(public_message=f"{name} was stored as {given}.")
