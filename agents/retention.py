@@ -50,6 +50,7 @@ class Rule:
 #: In the order in which they are looked at.
 RULES = (
     Rule("conversations", "CONVERSATION_DAYS", "chat.retention.old_conversations", batch=50),
+    Rule("empty_conversations", "EMPTY_CONVERSATION_HOURS", "chat.retention.empty_conversations", batch=50),
     Rule("temporary_chats", "TEMPORARY_CHAT_HOURS", "chat.retention.expired_chats", batch=50),
     Rule("golden_runs", "GOLDEN_RUNS_KEPT", "chat.retention.surplus_runs"),
     Rule("shared_links", "SHARE_LINK_DAYS", "chat.retention.expired_links"),

@@ -27,6 +27,12 @@ def expired_chats() -> QuerySet[Conversation]:
     return _not_running(Conversation.objects.filter(is_temporary=True, updated_at__lt=limit))
 
 
+def empty_conversations() -> QuerySet[Conversation]:
+    """Conversations in which nothing was asked within `EMPTY_CONVERSATION_HOURS`; a program may open thousands a day."""
+    limit = timezone.now() - timedelta(hours=settings.EMPTY_CONVERSATION_HOURS)
+    return Conversation.objects.filter(updated_at__lt=limit, turns=None, messages=None)
+
+
 def _not_running(conversations: QuerySet[Conversation]) -> QuerySet[Conversation]:
     running = Turn.objects.filter(
         conversation=OuterRef("pk"), status=TurnStatus.RUNNING, lease_expires_at__gt=timezone.now()

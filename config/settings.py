@@ -275,6 +275,8 @@ TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=3 * LLM_READ_TI
 SHARE_LINK_DAYS = 90
 #: A temporary chat is deleted so long after its last message.
 TEMPORARY_CHAT_HOURS = 24.0
+#: A conversation in which nothing was asked is deleted so long after it was opened, at night.
+EMPTY_CONVERSATION_HOURS = 24.0
 #: Unanswered questions are forgotten after this many days.
 UNANSWERED_RETENTION_DAYS = env.int("UNANSWERED_RETENTION_DAYS", default=90)
 #: Conversations are deleted so long after their last message; 0: never.

@@ -10,6 +10,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
+from agents.retention import RULES
 from chat.models import Conversation, Feedback, Message, SharedThread, Turn, TurnStatus
 from chat.retention import forget_expired
 from faqs.models import CachedResponse, UnansweredQuestion
@@ -74,6 +75,14 @@ class RetentionTests(ReaderTest):
         self.age(temporary, hours=25)
         assert forget_expired() == 1
         assert Conversation.objects.get() == self.conversation
+
+    def test_conversation_in_which_nothing_was_asked_goes_after_a_day(self) -> None:
+        empty, young = self.open_conversation(), self.open_conversation()
+        for each in (empty, self.conversation):
+            self.age(each, hours=25)
+        rule = next(rule for rule in RULES if rule.name == "empty_conversations")
+        assert sum(rule.deleted()) == 1
+        assert set(Conversation.objects.all()) == {young, self.conversation}
 
     def test_purge_deletes_what_is_old_for_good(self) -> None:
         self.judge("down")
