@@ -48,6 +48,7 @@ class BackupError(ApplicationError):
     """The copy was refused, or its rows differ from their source; nothing was written."""
 
     code = "backup_refused"
+    default_message = "The site cannot be copied."
 
 
 def backup(file: Path, advance: OnRows) -> list[str]:
@@ -56,7 +57,7 @@ def backup(file: Path, advance: OnRows) -> list[str]:
     `advance` is told rows done and rows in all. The points of a Qdrant server are not in it: they are rebuilt.
     """
     if file.exists():
-        raise BackupError(public_message=f"{file} exists already: choose another name.")
+        raise BackupError(f"{file} exists already: choose another name")
     with tempfile.TemporaryDirectory(dir=file.absolute().parent) as folder:
         rows = Path(folder) / _ROWS
         _migrate(f"sqlite:///{rows}")
@@ -80,7 +81,7 @@ def restore(file: Path, advance: OnRows) -> None:
         archive = zipfile.ZipFile(file)
         archive.getinfo(_ROWS)
     except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise BackupError(str(error), public_message=f"{file} is not a file of manage.py backup: {error}.") from error
+        raise BackupError(f"{file} is not a file of manage.py backup: {error}.") from error
     with archive, tempfile.TemporaryDirectory(dir=settings.DATA_DIR) as folder:
         with _database(_SOURCE, _sqlite(Path(archive.extract(_ROWS, folder)))):
             _require_empty(DEFAULT_DB_ALIAS)
@@ -121,7 +122,7 @@ def _migrate(url: str) -> None:
         check=False,
     )
     if done.returncode:
-        raise BackupError(public_message=f"The tables cannot be made: {done.stderr.strip()[-500:]}")
+        raise BackupError(f"the tables cannot be made: {done.stderr.strip()[-500:]}")
 
 
 @contextmanager
@@ -162,7 +163,7 @@ def _copy(source: str, destination: str, advance: OnRows) -> None:
             cursor.execute(statement)
         for model in tables:
             if _checksum(model, source) != _checksum(model, destination):
-                raise BackupError(public_message=f"The copy of {model._meta.label} differs. Nothing was written.")
+                raise BackupError(f"the copy of {model._meta.label} differs; nothing was written")
 
 
 def _rows(model: type[models.Model], alias: str) -> Iterator[tuple[Any, ...]]:
@@ -201,7 +202,7 @@ def _checksum(model: type[models.Model], alias: str) -> tuple[int, int]:
 def _require_empty(alias: str) -> None:
     for model in (User, Agent, Conversation):
         if models.QuerySet(model, using=alias).exists():
-            raise BackupError(public_message="The destination has a site already. Give an empty database.")
+            raise BackupError("the destination has a site already: give an empty database")
 
 
 def _require_same_schema(source: str, destination: str) -> None:
@@ -226,4 +227,4 @@ def _save_document(name: str, content: Any) -> None:
     """Store a document under its own name; one that an earlier try left is replaced."""
     default_storage.delete(name)
     if (given := default_storage.save(name, File(content))) != name:
-        raise BackupError(public_message=f"{name} was stored as {given}.")
+        raise BackupError(f"{name} was stored as {given}.")
