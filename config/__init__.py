@@ -1,4 +1,4 @@
-"""Wiring: settings, URL and ASGI routing, the Celery application; and `desk`, the admin of the whole site. No app
+"""Wiring: settings, URL and ASGI routing, the Celery application; the first page of the admin and that of a first agent. No app
 imports it.
 """
 

@@ -452,10 +452,10 @@ UNFOLD: dict[str, object] = {
     "SITE_SYMBOL": "contact_support",
     "SITE_URL": f"{BASE_PATH}/",
     "SHOW_LANGUAGES": True,
-    "DASHBOARD_CALLBACK": "config.desk.home.dashboard",
+    "DASHBOARD_CALLBACK": "config.home.dashboard",
     "STYLES": [f"{STATIC_URL}agents/admin.css"],
     "SCRIPTS": [f"{STATIC_URL}agents/admin.js"],
-    "SIDEBAR": {"navigation": "config.desk.home.navigation"},
+    "SIDEBAR": {"navigation": "config.home.navigation"},
     # Those of the page: 600 is its accent (`chat/static/chat/chat.css`).
     "COLORS": {
         "primary": {

@@ -6,8 +6,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from chat.access.rate_limits import limited_password_change, limited_sign_in
-from config import health
-from config.desk import first_agent, home
+from config import first_agent, health, home
 from config.version import VERSION
 
 #: A form that is too long, an address that is not there and a database in trouble are answered by their names, wherever

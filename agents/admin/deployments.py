@@ -170,7 +170,7 @@ for _form in (SettingsForm, RuntimeSettingsForm, DeploymentForm):
     _form.base_fields.update(_form.declared_fields)
 
 
-#: What the page of a first agent does, one step after the other (`config.desk.first_agent`).
+#: What the page of a first agent does, one step after the other (`config.first_agent`).
 FIRST_AGENT_RIGHTS = tuple(
     "agents.add_agent agents.add_deployment agents.change_deployment knowledge.add_document chat.view_turn".split()
 )

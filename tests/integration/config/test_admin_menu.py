@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.test import Client, TestCase
 
-from config.desk.home import DAILY
+from config.home import DAILY
 from tests.admin_pages import client_of, make_staff, superuser_client
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents.models import JobKind, JobStatus
 from chat.models import Feedback, Turn, TurnStatus, Verdict
 from chat.telemetry import MODEL_SEEN
-from config.desk.home import Line
+from config.home import Line
 from faqs.models import (
     EntryStatus,
     GroupStatus,
@@ -37,7 +37,7 @@ ORDERED = ("Adresses du web qui ne répondent pas", "Indexations en échec")
 class TodaysWorkTest(TestCase):
     def setUp(self) -> None:
         # The embedder of the tests has no measured thresholds, which is work by itself.
-        unmeasured = mock.patch("config.desk.home.unmeasured_model", return_value="")
+        unmeasured = mock.patch("config.home.unmeasured_model", return_value="")
         self.unmeasured = unmeasured.start()
         self.addCleanup(unmeasured.stop)
         self.deployment = make_deployment()
@@ -128,7 +128,7 @@ class TodaysWorkTest(TestCase):
 
     def test_a_model_that_fails_is_said_and_one_that_answers_again_is_not(self) -> None:
         title = "Le modèle de langage ne répond pas"
-        with mock.patch("config.desk.home.language_model", return_value=object()):
+        with mock.patch("config.home.language_model", return_value=object()):
             self.addCleanup(setattr, MODEL_SEEN, "_status", "unknown")
             MODEL_SEEN.note(failed=True)
             assert title in self.lines()
