@@ -174,7 +174,7 @@ def _rows(model: type[models.Model], alias: str) -> Iterator[tuple[Any, ...]]:
 def _insert(alias: str, model: type[models.Model], rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert rows as they are: `save` and `bulk_create` would set the times of today."""
     connection, fields = connections[alias], model._meta.local_concrete_fields
-    quoted = ", ".join(connection.ops.quote_name(field.column) for field in fields)
+    quoted = ", ".join(connection.ops.quote_name(str(field.column)) for field in fields)
     places = ", ".join(["%s"] * len(fields))
     values = [
         [field.get_db_prep_save(value, connection) for field, value in zip(fields, row, strict=True)] for row in rows

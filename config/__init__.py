@@ -1,5 +1,5 @@
-"""Wiring: settings, URL and ASGI routing, the Celery application; the first page of the admin and that of a first agent. No app
-imports it.
+"""Wiring: settings, URL and ASGI routing, the Celery application; and the two pages of the admin that look into every
+app. No app imports it.
 """
 
 import os
