@@ -130,9 +130,11 @@ class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,mi
     add_fieldsets = ((None, {"fields": ("username", "usable_password", "password1", "password2", "groups")}),)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """A group with rights opens the admin to whoever joins it."""
+        """A group with rights opens the admin to whoever joins it, unless the same form decided that."""
+        held = set(form.instance.groups.values_list("pk", flat=True))
         super().save_related(request, form, formsets, change)
-        if "groups" in form.changed_data and form.instance.groups.filter(permissions__isnull=False).exists():
+        added = form.instance.groups.exclude(pk__in=held)
+        if "is_staff" not in form.changed_data and added.filter(permissions__isnull=False).exists():
             form.instance.is_staff = True
             form.instance.save(update_fields=["is_staff"])
 

@@ -11,7 +11,7 @@ from agents.models import Agent, Deployment, RuntimeSettings
 from agents.settings import KNOBS
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.doors.admin import form_of
-from tests.factories import fresh, make_agent, make_deployment
+from tests.factories import fresh, make_agent, make_deployment, make_user
 
 
 def form_data(response: Any, **changes: Any) -> dict[str, Any]:
@@ -26,6 +26,17 @@ class AccountFormTest(TestCase):
         for group in (Group.objects.get(name="Relecture"), Group.objects.create(name="visiteurs")):
             client.post(address, form_data(client.get(address), username=group.name, groups=group.pk, **secret))
         assert [User.objects.get(username=name).is_staff for name in ("Relecture", "visiteurs")] == [True, False]
+
+    def test_access_to_the_admin_that_was_taken_away_stays_away(self) -> None:
+        client, account = superuser_client(), make_user(is_staff=True)
+        roles = Group.objects.exclude(permissions=None)[:3]
+        account.groups.set(roles)
+        address = admin_url(User, "change", account.pk)
+        for groups in (roles[:2], roles[:1]):  # With the box unticked, then as it is.
+            sent = form_data(client.get(address), groups=[group.pk for group in groups])
+            sent.pop("is_staff", None)
+            assert client.post(address, sent).status_code == 302
+            assert (account.groups.count(), fresh(account).is_staff) == (len(groups), False)
 
 
 class AgentFormTest(TestCase):
