@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlencode
 
+from auditlog.models import LogEntry as JournalLine
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
@@ -20,6 +21,7 @@ from django.contrib.admin.options import IncorrectLookupParameters, get_content_
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.views.main import ERROR_FLAG, SEARCH_VAR, ChangeList
 from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import FieldDoesNotExist, FieldError, PermissionDenied, ValidationError
 from django.db import DataError
 from django.db.models import BigIntegerField, Field, JSONField, Model, QuerySet
@@ -34,6 +36,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 
+from agents.history import LOGGED
 from agents.models import JobStatus
 from agents.roles import OWNED, limit_of, may_reach, visible, within
 from agents.texts import storable_value
@@ -166,7 +169,9 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return reached and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Rows go with their owner, from its page; from pages of their own where they may be seen and erased."""
+        """Allow deletion from pages of this model if `is_erasable`, and always with the row to which a row belongs:
+        Django asks this too when a deletion on another model's page takes rows of this one along.
+        """
         page = request.resolver_match.url_name if request.resolver_match else ""
         if (page or "").startswith(f"{self.opts.app_label}_{self.opts.model_name}_"):
             may = self.is_erasable and self.has_view_permission(request, obj)
@@ -180,12 +185,15 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return super().changelist_view(request, extra_context)
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        """The row's lines of the journal, which can be restored, for whoever may read it."""
-        if not request.user.has_perm("auditlog.view_logentry"):
+        """The row's lines of the journal, which can be restored, where it has any and the reader may open it."""
+        # Rows of a proxy are logged as rows of its table.
+        kind = ContentType.objects.get_for_model(self.model)
+        is_logged = f"{kind.app_label}.{kind.model}" in LOGGED
+        may_read = request.user.has_perm("auditlog.view_logentry") and may_reach(request, JournalLine, change=False)
+        if not (is_logged and may_read):
             return super().history_view(request, object_id, extra_context)
-        kind = get_content_type_for_model(self.model).pk
-        found = {"content_type__id__exact": kind, "object_pk": unquote(object_id)}
-        return HttpResponseRedirect(admin_url("auditlog.logentry", "changelist", **found))
+        found = {"content_type__id__exact": kind.pk, "object_pk": unquote(object_id)}
+        return HttpResponseRedirect(admin_url(JournalLine, "changelist", **found))
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """The list and its chosen rows. Raises `IncorrectLookupParameters` for a number or year beyond every column."""

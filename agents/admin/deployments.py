@@ -47,7 +47,10 @@ TEXT_ROWS = 3
 
 
 class SettingsForm(forms.ModelForm[Any]):
-    """An agent, or another row with a field for each setting of its level (added below); an empty one inherits."""
+    """Edit a row that holds settings: an agent, a deployment, or the values of the site.
+
+    The form has a field for each setting in `knobs`; the loop below the last form adds them. An empty field inherits.
+    """
 
     #: The column that holds the settings, and which there are.
     column: ClassVar[str] = "settings"

@@ -20,10 +20,12 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from agents.history import LOGGED, MASK, acting, log_event, remember_who_asks, restorable, restore
+from agents.jobs import cancel
 from agents.models import Agent, AgentLimit, Job, RuntimeSettings, Specialist
 from agents.retention import RULES
+from chat.models import Conversation
 from faqs.models import CachedResponse, LearnedResponse, QuestionGroup
-from knowledge.models import Chunk, Document
+from knowledge.models import Chunk, Document, IndexBuild
 from tests.admin_pages import client_of, make_staff, run_action, superuser_client
 from tests.doors.admin import form_of
 from tests.doors.world import MARK, add_private_rows, make_owned, make_site
@@ -31,6 +33,7 @@ from tests.factories import (
     TEST_THRESHOLDS,
     fresh,
     make_agent,
+    make_conversation,
     make_deployment,
     make_entry,
     make_learned,
@@ -415,6 +418,19 @@ class RestoringTest(TestCase):
             row.save()
             self.client.post(admin_url(LogEntry, "restore", LogEntry.objects.latest("pk").pk))
             assert getattr(fresh(row), column) == before
+
+    def test_history_of_a_row_is_in_the_journal_where_that_has_it_and_its_reader_may_open_it(self) -> None:
+        world = make_site()
+        build, thread = world.rows[IndexBuild], make_conversation(world.deployment)
+        IndexBuild.objects.update(status="queued")
+        with acting(self.user, origin="admin"):
+            assert cancel(build)
+        opened = self.client.get(admin_url(IndexBuild, "history", build.pk), follow=True)
+        assert [line.object_pk for line in opened.context["cl"].queryset] == [str(build.pk)]
+        assert self.client.get(admin_url(Conversation, "history", thread.pk)).status_code == 200
+        limited = make_staff("auditlog.view_logentry", "agents.view_agent")
+        AgentLimit.objects.create(user=limited).agents.add(self.agent)
+        assert client_of(limited).get(admin_url(Agent, "history", self.agent.pk)).status_code == 200
 
     def test_by_post_and_by_who_may_change_alone(self) -> None:
         assert self.client.get(self.address).status_code == 405
