@@ -105,14 +105,18 @@ class Readiness:
 
     def told(self) -> dict[str, Any]:
         """`status` is `ok`, `degraded` (a part that is not required is not well) or `unavailable`; `parts` by name."""
-        with self._looking:
-            if time.monotonic() - self._looked_at >= READY_CACHE_SECONDS:
-                deadline = time.monotonic() + PROBE_TIMEOUT_SECONDS
-                for part in self._parts:
-                    part.begin()
-                for part in self._parts:
-                    part.end(deadline)
-                self._looked_at = time.monotonic()
+        # Whoever waits longer than a look may take is told what the last one found.
+        if self._looking.acquire(timeout=PROBE_TIMEOUT_SECONDS):
+            try:
+                if time.monotonic() - self._looked_at >= READY_CACHE_SECONDS:
+                    deadline = time.monotonic() + PROBE_TIMEOUT_SECONDS
+                    for part in self._parts:
+                        part.begin()
+                    for part in self._parts:
+                        part.end(deadline)
+                    self._looked_at = time.monotonic()
+            finally:
+                self._looking.release()
         ill = [part for part in self._parts if not part.is_fine]
         is_down = any(part.is_required for part in ill)
         status = "unavailable" if is_down else "degraded" if ill else "ok"

@@ -45,8 +45,10 @@ from knowledge.vectors.payloads import (
 
 #: Points compared, embedded and written together: bounds memory, and what a crash can lose.
 WRITE_BATCH = 256
-#: Documents are written and marked as indexed in groups of about this many points.
+#: Documents are written and marked as indexed in groups of about this many points; the first groups are smaller, each
+#: twice the one before, so that the first documents of many answer soon.
 GROUP_POINTS = 1_024
+_FIRST_GROUP_POINTS = 64
 #: Passes over rows that change while their points are written; what changes after the last follows by itself.
 MAX_PASSES = 3
 #: Times that a write follows an alias which was moved meanwhile.
@@ -330,11 +332,11 @@ def write_documents(
 
 def _groups(documents: Sequence[Document], sizes: Mapping[int, int]) -> Iterator[list[Document]]:
     group: list[Document] = []
-    size = 0
+    size, most = 0, min(_FIRST_GROUP_POINTS, GROUP_POINTS)
     for document in documents:
-        if group and size + sizes[document.pk] > GROUP_POINTS:
+        if group and size + sizes[document.pk] > most:
             yield group
-            group, size = [], 0
+            group, size, most = [], 0, min(2 * most, GROUP_POINTS)
         group.append(document)
         size += sizes[document.pk]
     if group:

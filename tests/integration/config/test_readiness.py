@@ -11,7 +11,7 @@ from django.test import Client, SimpleTestCase, override_settings
 from chat.telemetry import ModelSeen
 from config.health import OK, Detail, Part, Readiness, readiness
 from tests.constants import override
-from tests.waiting import in_threads
+from tests.waiting import PATIENCE_SECONDS, in_threads
 
 #: Nobody listens there.
 AWAY = "redis://127.0.0.1:1/0"
@@ -56,6 +56,15 @@ class ReadinessTests(SimpleTestCase):
         answered.set()
         while readiness.told()["status"] != "ok":
             assert time.monotonic() - start < 30
+
+    @override(PROBE_TIMEOUT_SECONDS=0.2)
+    def test_who_asks_while_another_looks_waits_no_longer_than_told(self) -> None:
+        readiness = Readiness([Part("database", fine)])
+        asking = threading.Thread(target=readiness.told, daemon=True)
+        with readiness._looking:
+            asking.start()
+            asking.join(PATIENCE_SECONDS)
+            assert not asking.is_alive()
 
     def test_many_who_ask_are_one_look(self) -> None:
         looks: list[int] = []

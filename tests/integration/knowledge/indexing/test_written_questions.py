@@ -114,7 +114,7 @@ class WrittenQuestionsTests(TestCase):
             build.pk,
             on_progress=lambda *_: sizes.append(self.agent.documents.filter(status=DocumentStatus.INDEXED).count()),
         )
-        assert sorted(set(sizes)) == [1, 9, 31]
+        assert sorted(set(sizes)) == [1, 9, 17, 31]
 
     def test_questions_are_found_once_they_are_written(self) -> None:
         with self.model(reply(GOOD, BAD)):
