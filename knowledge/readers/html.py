@@ -39,6 +39,7 @@ _SURROUNDING_NAMES = re.compile(
     r"nav-?(?:header|footer|bar|wrapper)|site-(?:header|footer)|(?<!\S)footer(?!\S))(?:$|[-_\s])",
     re.IGNORECASE,
 )
+_HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*(?:collapse|hidden)", re.IGNORECASE)
 #: What stays as it is in an address; brackets would end the link that it is written in.
 _ADDRESS_SIGNS = ":/?#@!$&'*+,;=%~"
 #: A longer text about cookies is a page about cookies.
@@ -61,6 +62,8 @@ def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> Pa
     _drop_permalinks(soup)
     _write_styles_out(soup)
     drop_unread(soup)
+    if hidden := _drop_hidden_cells(soup):
+        outline.notices.append(_("tableaux : cellules masquées, ignorées : %(count)d") % {"count": hidden})
     whole = soup.get_text(" ", strip=True)
     _drop_furniture(soup)
     pointers = _drop_pointers(soup, links)
@@ -132,6 +135,16 @@ def drop_unread(soup: BeautifulSoup) -> None:
     for node in list(soup.descendants):
         if isinstance(node, Comment):
             node.extract()
+
+
+def _drop_hidden_cells(soup: Tag) -> int:
+    """Take out the rows and cells of tables that no browser shows; elsewhere what is hidden waits for a click."""
+    count = 0
+    for tag in tags_named(soup, ("tr", "td", "th")):
+        if not tag.decomposed and (tag.has_attr("hidden") or _HIDDEN_STYLE.search(attribute(tag, "style"))):
+            count += 1 if tag.name != "tr" else len(tags_named(tag, ("td", "th")))
+            tag.decompose()
+    return count
 
 
 def _drop_permalinks(soup: BeautifulSoup) -> None:

@@ -26,6 +26,19 @@ def test_headings_lists_and_tables_keep_their_structure() -> None:
     assert parsed.blocks[1].text == "| x | y |\n| --- | --- |\n| 1 | 2 \\| 3 |"
 
 
+def test_hidden_cells_of_a_table_are_left_out_and_named() -> None:
+    parsed = parse(
+        "<table><tr><th>Nom</th><th hidden>Salaire</th></tr><tr><td>Ana</td><td style='display: none'>2 900 €</td></tr>"
+        "<tr style='visibility:collapse'><td>Léo</td><td>3 100 €</td></tr></table>"
+        "<div hidden><p>Réponse repliée.</p></div>"
+    )
+    text = "\n".join(block.text for block in parsed.blocks)
+    assert "Ana" in text
+    assert "Réponse repliée." in text
+    assert not any(hidden in text for hidden in ("Salaire", "2 900", "Léo", "3 100"))
+    assert parsed.notices == ("tableaux : cellules masquées, ignorées : 4",)
+
+
 def test_details_and_definitions_that_ask_are_questions() -> None:
     parsed = parse(
         "<details><summary>Qui signe ?</summary><p>Le maire.</p></details>"
