@@ -14,7 +14,7 @@ from faqs.answer_points import sync_learned
 from faqs.answers import DEFAULT_CATEGORY, save_learned
 from faqs.models import LearnedKind, LearnedResponse
 from faqs.neighbours import find_similar
-from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal
+from knowledge.management.terminal import JsonCommand, agent_named
 
 
 class Command(JsonCommand):
@@ -32,16 +32,15 @@ class Command(JsonCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
-        with errors_to_terminal():
-            row = LearnedResponse(
-                agent=agent,
-                question=options["question"],
-                answer=options["answer"],
-                category=options["category"],
-                review_date=options["review_date"],
-                kind=LearnedKind.COURTESY if options["courtesy"] else LearnedKind.FAQ,
-            )
-            save_learned(row, phrasings=options["phrasing"], in_worker=False)
+        row = LearnedResponse(
+            agent=agent,
+            question=options["question"],
+            answer=options["answer"],
+            category=options["category"],
+            review_date=options["review_date"],
+            kind=LearnedKind.COURTESY if options["courtesy"] else LearnedKind.FAQ,
+        )
+        save_learned(row, phrasings=options["phrasing"], in_worker=False)
         warnings = [] if options["courtesy"] else self._warnings(row, options["phrasing"])
         report = sync_learned([row.pk])
         row.refresh_from_db()

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from faqs.memory_file import export_memory
 from faqs.models import CachedResponse
-from knowledge.management.terminal import JsonCommand, deployment_named, errors_to_terminal
+from knowledge.management.terminal import JsonCommand, deployment_named
 
 
 class Command(JsonCommand):
@@ -24,6 +24,5 @@ class Command(JsonCommand):
         if options["deployment"]:
             entries = entries.filter(deployment=deployment_named(options["deployment"]))
         path = options["file"] or Path(settings.MEMORY_DB_PATH)
-        with errors_to_terminal():
-            exported = export_memory(entries, path)
+        exported = export_memory(entries, path)
         self.tell(options, {"exported": exported, "file": str(path)}, [f"{exported} entries written to {path}"])

@@ -23,7 +23,7 @@ from faqs.csv import (
     apply_import,
     plan_import,
 )
-from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar
+from knowledge.management.terminal import JsonCommand, agent_named, progress_bar
 
 
 class Command(JsonCommand):
@@ -38,17 +38,16 @@ class Command(JsonCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
-        with errors_to_terminal():
-            plan = self._plan(agent, _read(options["file"]))
-            if options["dry_run"]:
-                unchanged = len(plan.of_kind(RowKind.UNCHANGED))
-                report, synced = ImportReport(unchanged=unchanged, failed=list(plan.failed)), SyncReport()
-                report.left = plan.left(())
-            else:
-                chosen = {planned.row.line for planned in plan.of_kind(*ASKED)} if options["yes"] else set[int]()
-                report = apply_import(plan, chosen=chosen)
-                with progress_bar("answer") as on_progress:
-                    synced = sync_learned(report.keys, on_progress=on_progress)
+        plan = self._plan(agent, _read(options["file"]))
+        if options["dry_run"]:
+            unchanged = len(plan.of_kind(RowKind.UNCHANGED))
+            report, synced = ImportReport(unchanged=unchanged, failed=list(plan.failed)), SyncReport()
+            report.left = plan.left(())
+        else:
+            chosen = {planned.row.line for planned in plan.of_kind(*ASKED)} if options["yes"] else set[int]()
+            report = apply_import(plan, chosen=chosen)
+            with progress_bar("answer") as on_progress:
+                synced = sync_learned(report.keys, on_progress=on_progress)
         result = _result(plan, report, synced)
         self.tell(options, result, _lines(result, report.left, is_dry_run=options["dry_run"]))
         if synced.failed:

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 
 from agents.models import Deployment
 from faqs.memory_file import import_memory
-from knowledge.management.terminal import JsonCommand, deployment_named, errors_to_terminal
+from knowledge.management.terminal import JsonCommand, deployment_named
 
 
 class Command(JsonCommand):
@@ -25,8 +25,7 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         deployment = _deployment(options["deployment"])
         path = options["file"] or Path(settings.MEMORY_DB_PATH)
-        with errors_to_terminal():
-            report = import_memory(deployment, path, to_review=options["to_review"])
+        report = import_memory(deployment, path, to_review=options["to_review"])
         done = (
             f"{report.imported} entries imported into {deployment.slug} ({report.to_review} to review, "
             f"{report.answered} set aside for a validated answer, {report.embedded} embedded anew), {report.unchanged} already there"

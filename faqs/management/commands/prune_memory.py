@@ -7,7 +7,7 @@ from agents.effective import effective_config
 from agents.models import Deployment
 from faqs.memory import delete_entries, expired_entries, retention_days, review_overdue, review_stale
 from faqs.models import DeploymentMemory
-from knowledge.management.terminal import JsonCommand, deployment_named
+from knowledge.management.terminal import JsonCommand, at_least_one, deployment_named
 
 
 class Command(JsonCommand):
@@ -16,7 +16,7 @@ class Command(JsonCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("deployment", nargs="?", help="only this one; all where none is named")
-        parser.add_argument("--max-age-days", type=_days, help="default: each deployment's setting")
+        parser.add_argument("--max-age-days", type=at_least_one, help="default: each deployment's setting")
 
     def handle(self, *args: Any, **options: Any) -> None:
         deleted = sum(
@@ -28,13 +28,6 @@ class Command(JsonCommand):
         moved = review_overdue() + review_stale()
         lines = [f"{deleted} entries deleted, {moved} moved to review"]
         self.tell(options, {"deleted": deleted, "to_review": moved}, lines)
-
-
-def _days(text: str) -> int:
-    days = int(text)
-    if days < 1:
-        raise ValueError("at least one day")
-    return days
 
 
 def _deployments(slug: str | None) -> list[Deployment]:

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from knowledge.embeddings.base import embedder
-from knowledge.management.terminal import JsonCommand, errors_to_terminal
+from knowledge.management.terminal import JsonCommand
 from tools_registry.evaluation import evaluate_ranking, ranking_of, read_queries, read_tools
 
 
@@ -29,8 +29,7 @@ class Command(JsonCommand):
         except ValueError as error:
             raise CommandError(str(error)) from error
         model = embedder()
-        with errors_to_terminal():
-            report = evaluate_ranking(ranking_of(tools, model), queries, model)
+        report = evaluate_ranking(ranking_of(tools, model), queries, model)
         lines = [f"{report.queries} queries, {len(tools)} tools"]
         lines += [
             f"  recall@{cut}: {share:.3f}  (all tools: {report.complete[cut]:.3f})"

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from agents.models import RuntimeSettings
 from agents.settings import ToolMode
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.management.terminal import JsonCommand, errors_to_terminal
+from knowledge.management.terminal import JsonCommand
 from tools_registry.catalog import available_tools, user_tags
 from tools_registry.index import sync_index
 from tools_registry.selection import SelectedTool, SelectionSettings, mode_in_use, select_tools
@@ -32,19 +32,18 @@ class Command(JsonCommand):
             tool_top_k=max(0, options["limit"]) or site.get("tool_top_k"),
             tool_threshold=site.get("tool_threshold"),
         )
-        with errors_to_terminal():
+        candidates = available_tools(user_tags=_tags(options["user"]), agent_id=None)
+        mode = mode_in_use(config, candidates)
+        if mode != ToolMode.DIRECT:
+            # Costs nothing where the index is up to date; a terminal has no worker to ask.
+            sync_index(external=mode == ToolMode.EXTERNAL)
             candidates = available_tools(user_tags=_tags(options["user"]), agent_id=None)
-            mode = mode_in_use(config, candidates)
-            if mode != ToolMode.DIRECT:
-                # Costs nothing where the index is up to date; a terminal has no worker to ask.
-                sync_index(external=mode == ToolMode.EXTERNAL)
-                candidates = available_tools(user_tags=_tags(options["user"]), agent_id=None)
-            chosen = select_tools(
-                question_vector=embedder().embed_one(options["question"], purpose=Purpose.QUERY),
-                question=options["question"],
-                candidates=candidates,
-                config=config,
-            )
+        chosen = select_tools(
+            question_vector=embedder().embed_one(options["question"], purpose=Purpose.QUERY),
+            question=options["question"],
+            candidates=candidates,
+            config=config,
+        )
         lines = [
             f"{'  –  ' if found.score is None else f'{found.score:.3f}'}  {found.spec.name}  ({found.reason})"
             for found in chosen
