@@ -63,9 +63,14 @@ class _Block:
 
 
 def widened(passages: Sequence[Passage], limit: int) -> list[Passage]:
-    """The first `limit` passages, each with its neighbours as far as they fit; none that is shown already."""
+    """The first `limit` passages, each with its neighbours as far as they fit; none that is shown already.
+
+    A pair stands for its passage where that was found too; else it is shown as it is.
+    """
     of_documents = [each for each in passages if each.chunk_id and each.type is not PointType.QA_PAIR]
-    near = _neighbours([each for each in of_documents if each.chunk_index is not None])
+    placed = [each for each in of_documents if each.chunk_index is not None]
+    found = {(each.document_id, each.chunk_index) for each in placed}
+    near = _neighbours(placed)
     shown: list[Passage] = []
     used: set[int] = set()
     for passage in passages:
@@ -74,7 +79,7 @@ def widened(passages: Sequence[Passage], limit: int) -> list[Passage]:
         if passage.chunk_id in used and passage in of_documents:
             continue
         place = (passage.document_id, passage.chunk_index)
-        shown.append(_wide(passage, near, used) if place in near else passage)
+        shown.append(_wide(passage, near, used) if place in found and place in near else passage)
     return shown
 
 

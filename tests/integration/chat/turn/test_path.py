@@ -336,6 +336,12 @@ class WideningTests(TestCase):
         shown = widened([hit(self.chunks[1]), hit(last), pair], 3)
         assert [each.content for each in shown[1:]] == ["n° 20", "n° 1"]
 
+    def test_a_pair_is_widened_where_its_own_passage_was_found_and_not_where_one_beside_it_was(self) -> None:
+        pair = hit(self.chunks[2]).with_values(type=PointType.QA_PAIR)
+        assert widened([pair, hit(self.chunks[1])], 2)[0].content == pair.content
+        (shown,) = widened([pair, hit(self.chunks[2])], 2)
+        assert shown.content == f"{self.chunks[1].content}\n\n{pair.content}"
+
     def test_a_rule_comes_with_what_stands_around_it_in_its_section(self) -> None:
         (shown,) = widened([hit(self.chunks[1])], 3)
         assert shown.content == "Avant.\n\nLa règle vaut pour tous :\n\n- sauf les mineurs"
