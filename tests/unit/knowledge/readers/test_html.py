@@ -39,6 +39,16 @@ def test_hidden_cells_of_a_table_are_left_out_and_named() -> None:
     assert parsed.notices == ("tableaux : cellules masquées, ignorées : 4",)
 
 
+def test_a_cell_that_is_not_visible_keeps_its_place_and_hidden_groups_of_rows_go() -> None:
+    parsed = parse(
+        "<table><tr><th>Nom</th><th>Salaire</th><th>Ville</th></tr>"
+        "<tr><td>Ana</td><td style='visibility: hidden'>2 900 €</td><td>Paris</td></tr>"
+        "<tbody hidden><tr><td>Léo</td><td>3 100 €</td><td>Lyon</td></tr></tbody></table>"
+    )
+    assert parsed.blocks[0].text.splitlines()[-1] == "| Ana |  | Paris |"
+    assert parsed.notices == ("tableaux : cellules masquées, ignorées : 4",)
+
+
 def test_details_and_definitions_that_ask_are_questions() -> None:
     parsed = parse(
         "<details><summary>Qui signe ?</summary><p>Le maire.</p></details>"
