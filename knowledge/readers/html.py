@@ -141,13 +141,12 @@ def _drop_hidden_cells(soup: Tag) -> int:
     """Take out what no browser shows of tables, and count its cells; elsewhere what is hidden waits for a click."""
     count = 0
     for tag in tags_named(soup, ("table", "thead", "tbody", "tfoot", "tr", "td", "th")):
-        style = attribute(tag, "style")
-        if tag.decomposed or not (tag.has_attr("hidden") or _HIDDEN_STYLE.search(style)):
+        if tag.decomposed or not (tag.has_attr("hidden") or _HIDDEN_STYLE.search(attribute(tag, "style"))):
             continue
         is_cell = tag.name in ("td", "th")
         count += 1 if is_cell else len(tags_named(tag, ("td", "th")))
         # A cell that is only not visible keeps its place.
-        if is_cell and "visibility" in style.lower() and not tag.has_attr("hidden"):
+        if is_cell and "visibility" in attribute(tag, "style").lower() and not tag.has_attr("hidden"):
             tag.clear()
         else:
             tag.decompose()
