@@ -52,6 +52,7 @@ from knowledge.language.words import (
     fold,
     is_foreign,
     language_of,
+    passage_language,
     same_writing,
     turns_in_circles,
     word_class,
@@ -94,7 +95,7 @@ def _near(turn: TurnInProgress) -> list[Passage]:
     ]
 
     def place(hit: Passage) -> tuple[bool, float]:
-        return language_of(hit.question or hit.content) not in ("", language), -thresholds.closeness(hit)
+        return passage_language(hit.question or hit.content) not in ("", language), -thresholds.closeness(hit)
 
     return sorted(hits, key=place)
 
@@ -269,7 +270,7 @@ def _is_unvouched(text: str, asked: Asked) -> bool:
 
     A sentence that the answer is not there needs none. Passages of another language are not compared.
     """
-    passages = [each for each in _cited_passages(text, asked) if language_of(each["text"]) in ("", asked.language)]
+    passages = [each for each in _cited_passages(text, asked) if passage_language(each["text"]) in ("", asked.language)]
     if not passages or is_refusal(text) or (cited(text) and not is_of_another_subject(text, asked)):
         return False
     stems = content_stems(CITATION.sub("", text))

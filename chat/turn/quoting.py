@@ -17,7 +17,7 @@ from django.utils.translation import gettext_noop
 from markdown_it import MarkdownIt
 
 from chat.rendering import escape_citations
-from knowledge.language.words import content_stems, language_of, same_writing
+from knowledge.language.words import content_stems, passage_language, same_writing
 from knowledge.models import Chunk
 from knowledge.search import Passage, PointType
 
@@ -135,14 +135,14 @@ def quoted_text(passages: Sequence[Passage], question: str) -> str:
 
 def in_language_first(passages: Sequence[Passage], language: str) -> list[Passage]:
     """The passages of the reader's language before those of another, where its best one is near the very best."""
-    own = [each for each in passages if language_of(each.content) in ("", language)]
+    own = [each for each in passages if passage_language(each.content) in ("", language)]
     if not own or own[0].relevance < LEAST_SHARE * passages[0].relevance:
         return list(passages)
     return own + [each for each in passages if each not in own]
 
 
 def _languages(*passages: Passage) -> set[str]:
-    return {language_of(each.content) for each in passages} - {""}
+    return {passage_language(each.content) for each in passages} - {""}
 
 
 def without_twins(passages: Sequence[Passage], limit: int) -> list[Passage]:

@@ -243,13 +243,18 @@ SAMPLES = 40
 _SAMPLE_CHARACTERS = 500
 
 
-@lru_cache(maxsize=2_048)
 def language_of(text: str, *, least: int = 1) -> str:
     """The code of the language whose small words a text has most of; empty when fewer than `least`, or two alike."""
     found = set(_LETTERS.findall(fold(text)))
     counts = [len(found & small) for small in _SIGNATURES]
     most = max(counts)
     return "" if counts.count(most) > 1 or most < least else LANGUAGES[counts.index(most)]
+
+
+@lru_cache(maxsize=2_048)
+def passage_language(text: str) -> str:
+    """The language of a text that many answers quote. Never call it with a visitor's text: the cache holds texts."""
+    return language_of(text)
 
 
 #: Fewer words tell no language, and no answer twice as long is written without the small words of its own.

@@ -46,9 +46,9 @@ _ID_BATCH = 500
 _LOAD_BATCH = 2_000
 _FLOAT32 = np.dtype("<f4")
 
-#: Of a collection at one version, so many payloads are held decoded, at 1 to 3 KB each.
-_MOST_PAYLOADS = 2_000
-_decoded: TtlCache[dict[uuid.UUID, Any]] = TtlCache(most=4)
+#: Of a collection at one version, so many payloads are held decoded for five minutes, at 1 to 3 KB each.
+_MOST_PAYLOADS = 1_000
+_decoded: TtlCache[dict[uuid.UUID, Any]] = TtlCache(300, most=4)
 
 
 class _Batch(TypedDict):

@@ -1,6 +1,8 @@
 """What counts as a word."""
 
+import gc
 import tomllib
+import weakref
 from dataclasses import asdict
 
 import pytest
@@ -115,6 +117,19 @@ TEXTS = {
 )
 def test_small_words_tell_the_language_of_a_question(question: str, language: str) -> None:
     assert language_of(question) == language
+
+
+class _Typed(str):
+    """A text of which one can tell whether anything still holds it."""
+
+
+def test_a_text_whose_language_was_told_is_not_held() -> None:
+    text = _Typed("Je suis Camille et je cherche le guichet")
+    assert language_of(text) == "fr"
+    held = weakref.ref(text)
+    del text
+    gc.collect()
+    assert held() is None
 
 
 _TOO_LITTLE = ("", "12 / 45", "Jean Dupont", "| 1 | 2 |\n| --- | --- |")
