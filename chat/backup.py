@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ from django.contrib.auth.models import User
 from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.core.management.color import no_style
-from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
+from django.db import DEFAULT_DB_ALIAS, DataError, connections, models, transaction
 from django.db.migrations.recorder import MigrationRecorder
 
 from agents.errors import ApplicationError
@@ -36,8 +37,12 @@ from knowledge.vectors.base import batches
 
 #: Rows that are read and written at once; a point with its vector has some two kilobytes.
 ROWS_AT_ONCE = 500
+#: A database that does not answer is waited for no longer.
+MIGRATE_SECONDS = 600
 #: What a file of `backup` holds: the rows, the key that signs sessions, the documents.
 _ROWS, _KEY, _DOCUMENTS = "database.sqlite3", "secret_key", "documents/"
+#: One row in one of these is a site.
+_OF_A_SITE = (User, Agent, Conversation)
 #: Names of the databases of a copy beside the site's own.
 _SOURCE, _DESTINATION = "copy_source", "copy_destination"
 
@@ -52,12 +57,12 @@ class BackupError(ApplicationError):
 
 
 def backup(file: Path, advance: OnRows) -> list[str]:
-    """Write the running site into a new zip file; return the names of documents whose file is missing.
+    """Write rows, documents and the site's own secret key into a new zip file that only its owner reads.
 
-    `advance` is told rows done and rows in all. The points of a Qdrant server are not in it: they are rebuilt.
+    Returns the names of documents whose file is missing. `advance` is told rows done and rows in all. The points of a
+    Qdrant server are not in it: they are rebuilt.
     """
-    if file.exists():
-        raise BackupError(f"{file} exists already: choose another name")
+    _require_new(file)
     with tempfile.TemporaryDirectory(dir=file.absolute().parent) as folder:
         rows = Path(folder) / _ROWS
         _migrate(f"sqlite:///{rows}")
@@ -71,17 +76,26 @@ def backup(file: Path, advance: OnRows) -> list[str]:
             if (kept := settings.DATA_DIR / _KEY).exists():
                 archive.write(kept, _KEY)
             missing = [name for name in names if not _add_document(archive, name)]
+        _require_new(file)
         part.rename(file)
     return missing
 
 
+def _require_new(file: Path) -> None:
+    if file.exists():
+        raise BackupError(f"{file} exists already: choose another name")
+
+
 def restore(file: Path, advance: OnRows) -> None:
-    """Fill this empty site with a file of `backup`, documents first, so that no row lacks its file."""
+    """Fill this empty site with a file of `backup`, documents and key first, so that no row lacks its file."""
     try:
         archive = zipfile.ZipFile(file)
         archive.getinfo(_ROWS)
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise BackupError(f"{file} is not a file of manage.py backup: {error}.") from error
+        damaged = archive.testzip()
+    except (OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise BackupError(f"{file} is not a file of manage.py backup, or is damaged: {error}") from error
+    if damaged:
+        raise BackupError(f"{file} is damaged: {damaged}")
     with archive, tempfile.TemporaryDirectory(dir=settings.DATA_DIR) as folder:
         with _database(_SOURCE, _sqlite(Path(archive.extract(_ROWS, folder)))):
             _require_empty(DEFAULT_DB_ALIAS)
@@ -90,11 +104,12 @@ def restore(file: Path, advance: OnRows) -> None:
                 if each.filename.startswith(_DOCUMENTS):
                     with archive.open(each) as content:
                         _save_document(each.filename.removeprefix(_DOCUMENTS), content)
+            if _KEY in archive.namelist():
+                part = settings.DATA_DIR / f"{_KEY}.part"
+                part.touch(mode=0o600)
+                part.write_bytes(archive.read(_KEY))
+                part.replace(settings.DATA_DIR / _KEY)
             _copy(_SOURCE, DEFAULT_DB_ALIAS, advance)
-        if _KEY in archive.namelist():
-            kept = settings.DATA_DIR / _KEY
-            kept.touch(mode=0o600)
-            kept.write_bytes(archive.read(_KEY))
 
 
 def move_database(url: str, advance: OnRows) -> None:
@@ -108,19 +123,23 @@ def move_database(url: str, advance: OnRows) -> None:
 
 
 def _sqlite(path: Path) -> dict[str, Any]:
-    return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(path)}
+    return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(path), "OPTIONS": {}}
 
 
 def _migrate(url: str) -> None:
     """Make the tables of a database in a process of its own, whose site it is: migrations write to their site's only."""
-    done = subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-        cwd=settings.BASE_DIR,
-        env={**os.environ, "DATABASE_URL": url},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+            cwd=settings.BASE_DIR,
+            env={**os.environ, "DATABASE_URL": url},
+            capture_output=True,
+            text=True,
+            timeout=MIGRATE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BackupError(f"the tables were not made within {MIGRATE_SECONDS} seconds") from error
     if done.returncode:
         raise BackupError(f"the tables cannot be made: {done.stderr.strip()[-500:]}")
 
@@ -128,12 +147,14 @@ def _migrate(url: str) -> None:
 @contextmanager
 def _database(alias: str, wanted: dict[str, Any]) -> Iterator[None]:
     """Name a database for one copy: without a pool, reading what was there when its transaction began."""
-    reading: dict[str, Any] = {}
+    reading: dict[str, Any] = {"transaction_mode": "DEFERRED"}
     if "postgresql" in wanted["ENGINE"]:
         from psycopg import IsolationLevel
 
         reading = {"isolation_level": IsolationLevel.REPEATABLE_READ}
-    connections.settings[alias] = {**connections.settings[DEFAULT_DB_ALIAS], **wanted, "OPTIONS": reading}
+    # What the address says of encryption and time-outs stays.
+    options = {name: value for name, value in wanted.get("OPTIONS", {}).items() if name != "pool"}
+    connections.settings[alias] = {**connections.settings[DEFAULT_DB_ALIAS], **wanted, "OPTIONS": options | reading}
     try:
         yield
     finally:
@@ -144,10 +165,13 @@ def _database(alias: str, wanted: dict[str, Any]) -> Iterator[None]:
 
 def _copy(source: str, destination: str, advance: OnRows) -> None:
     """Copy all rows. Raises `BackupError`, and leaves the destination as it was, where a table differs afterwards."""
-    _require_empty(destination)
-    _require_same_schema(source, destination)
     tables = [model for model in apps.get_models(include_auto_created=True) if not model._meta.proxy]
     with transaction.atomic(source), transaction.atomic(destination), connections[destination].cursor() as cursor:
+        if connections[destination].vendor == "postgresql":
+            # Nobody makes a first account between the look and the copy; on SQLite the site's transaction is the only writer.
+            cursor.execute(f"LOCK TABLE {', '.join(model._meta.db_table for model in _OF_A_SITE)}")
+        _require_empty(destination)
+        _require_same_schema(source, destination)
         total = sum(models.QuerySet(model, using=source).count() for model in tables)
         done = 0
         # What `migrate` made (permissions, types, roles) is in the source too. Foreign keys are checked at the end.
@@ -156,7 +180,10 @@ def _copy(source: str, destination: str, advance: OnRows) -> None:
             models.QuerySet(model, using=destination)._raw_delete(destination)
         for model in tables:
             for rows in batches(_rows(model, source), ROWS_AT_ONCE):
-                _insert(destination, model, rows)
+                try:
+                    _insert(destination, model, rows)
+                except (DataError, ValueError) as error:
+                    raise BackupError(f"a row of {model._meta.label} does not fit: {error}") from error
                 done += len(rows)
                 advance(done, total)
         for statement in connections[destination].ops.sequence_reset_sql(no_style(), tables):
@@ -200,7 +227,7 @@ def _checksum(model: type[models.Model], alias: str) -> tuple[int, int]:
 
 
 def _require_empty(alias: str) -> None:
-    for model in (User, Agent, Conversation):
+    for model in _OF_A_SITE:
         if models.QuerySet(model, using=alias).exists():
             raise BackupError("the destination has a site already: give an empty database")
 
@@ -224,7 +251,11 @@ def _add_document(archive: zipfile.ZipFile, name: str) -> bool:
 
 
 def _save_document(name: str, content: Any) -> None:
-    """Store a document under its own name; one that an earlier try left is replaced."""
-    default_storage.delete(name)
+    """Store a document under its own name. Raises `BackupError` where another is stored under it already."""
+    if default_storage.exists(name):
+        with default_storage.open(name) as stored:
+            if stored.read() != content.read():
+                raise BackupError(f"another document is stored as {name}: give an empty DATA_DIR or bucket")
+        return
     if (given := default_storage.save(name, File(content))) != name:
-        raise BackupError(f"{name} was stored as {given}.")
+        raise BackupError(f"{name} was stored as {given}")

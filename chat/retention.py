@@ -1,4 +1,4 @@
-"""What is deleted: old conversations, temporary chats and shared links past their time, surplus golden runs."""
+"""What is deleted: old conversations, temporary chats and shared links past their time; times are in `agents.retention`."""
 
 from collections.abc import Iterator
 from datetime import timedelta

@@ -196,7 +196,7 @@ def _passages(chunk_ids: Collection[int]) -> dict[int, _Passage]:
 
 
 def _answers(learned_ids: Collection[int]) -> dict[int, tuple[str, str]]:
-    """The text and the fingerprint of each valid answer."""
+    """By key, the text of each answer that is still valid, and a fingerprint of its question and text."""
     mark = MD5(Concat("question", "answer", output_field=models.TextField()))
     valid = LearnedResponse.objects.filter(pk__in=learned_ids, status=LearnedStatus.VALID).order_by()
     return {pk: (answer, told) for pk, answer, told in valid.annotate(mark=mark).values_list("pk", "answer", "mark")}

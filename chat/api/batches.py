@@ -217,7 +217,7 @@ def _token(request: Request) -> ServiceToken:
 
 
 def _agreeing(request: Request) -> dict[str, Any]:
-    """The body, completed by the headers, which are all required; where both say something, it must be the same."""
+    """The body, with operation and round from their headers, which must agree; every header of a batch is required."""
     if missing := [name for name in _HEADERS if not request.headers.get(name, "").strip()]:
         raise ValidationError({name: [_("Cet en-tête est obligatoire.")] for name in missing})
     if not isinstance(request.data, dict):

@@ -236,8 +236,10 @@ async def decide_call(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseB
         await runner.decide(turn, tool_call_id=call_id, is_approved=is_approved, language=caller.language())
     except ApprovalOverError:
         said = Approval.APPROVED if is_approved else Approval.DENIED
-        same = ToolExecution.objects.filter(round__turn=turn, tool_call_id=call_id, approval=said)
-        if not await in_database(same.exists):
+        # Servers may number the calls of each round anew: the last one is meant.
+        decided = ToolExecution.objects.filter(round__turn=turn, tool_call_id=call_id).exclude(approval="")
+        latest = decided.order_by("-round__round_index").values_list("approval", flat=True)
+        if await in_database(latest.first) != said:
             raise
     await in_database(turn.refresh_from_db)
     return JsonResponse({"turnId": str(turn.pk), "status": turn.status})

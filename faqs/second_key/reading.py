@@ -94,7 +94,7 @@ def names(text: str) -> frozenset[str]:
 
 
 def _without_gloss(text: str) -> str:
-    """« DMP (dossier médical personnel) » names one thing twice."""
+    """Leave out what spells out an acronym behind it: « DMP (dossier médical personnel) » names one thing twice."""
     return _GLOSS.sub(lambda m: m[1] if m[2][0].casefold() == m[1][0].casefold() and " " in m[2] else m[0], text)
 
 

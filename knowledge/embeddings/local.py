@@ -45,7 +45,7 @@ def mapped(table: np.ndarray[Any, Any], kept: Path) -> np.ndarray[Any, Any]:
 
 
 def _holds(kept: Path, table: np.ndarray[Any, Any]) -> bool:
-    """Read in pieces: pages that are looked at in the map would count as this process's memory."""
+    """Whether the file is this table, byte for byte; read in pieces, as a map would count as this process's memory."""
     if not kept.exists() or kept.stat().st_size != table.nbytes:
         return False
     flat = table.reshape(-1).view(np.uint8)

@@ -264,7 +264,7 @@ def _fail_if_empty(page: WebPage) -> None:
 
 
 def _switch(page: WebPage, *, on: bool) -> None:
-    """Enable or disable the document; its points follow (`knowledge.signals`)."""
+    """Enable or disable the document (`knowledge.signals` follows), and note on the page whether this is what disabled it."""
     page.switched_off = not on and page.document.enabled
     if page.document.enabled != on:
         page.document.enabled = on

@@ -188,7 +188,7 @@ class _Reader:
         return self._said[name, path]
 
     def _height(self, run: Any, part: Any) -> int:
-        """1 for what stands above the line, such as the mark of a note, -1 below it."""
+        """1 for what stands above the line, which `base.raised` sets apart from a number, -1 below it."""
         place = self._look(run, "position", part)
         if run.find(f"{_W}footnoteReference") is not None or (place.isdecimal() and int(place) >= _RAISED):
             return 1

@@ -179,7 +179,7 @@ class VectorStore(ABC):
 
     @abstractmethod
     def point_alias(self, alias: str, collection: str) -> None:
-        """Make `alias` name `collection`, in one step; readers see the old or the new one, never none."""
+        """Make `alias` name `collection`, in one step; `knowledge.indexing.rebuild` decides when."""
 
     @abstractmethod
     def resolve_alias(self, alias: str) -> str | None: ...

@@ -82,6 +82,13 @@ def test_what_is_no_back_up_of_this_version_is_refused(site: Kept, tmp_path: Pat
     with pytest.raises(RuntimeError, match="different versions"):
         run(elsewhere, "restore", older)
     run(site, "backup", tmp_path / "good.zip")
+    stored = tmp_path / "other" / "data" / "documents" / DOCUMENT[:2] / DOCUMENT
+    stored.parent.mkdir(parents=True)
+    stored.write_text("Another site's.")
+    with pytest.raises(RuntimeError, match="another document is stored"):
+        run(elsewhere, "restore", tmp_path / "good.zip")
+    assert stored.read_text() == "Another site's."
+    stored.unlink()
     run(elsewhere, "restore", tmp_path / "good.zip")
     check(elsewhere.told())
 

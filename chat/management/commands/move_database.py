@@ -11,7 +11,7 @@ from knowledge.management.terminal import errors_to_terminal, row_bar
 
 class Command(BaseCommand):
     help = (
-        "Copy every row to the empty database at URL (postgres://user:password@host/name): from SQLite to PostgreSQL. "
+        "Copy every row to the empty database at URL (postgres://user@host/name, the password in PGPASSWORD or ~/.pgpass): from SQLite to PostgreSQL. "
         "Stop the site first; what it writes meanwhile is not copied. A copy that was cut off leaves nothing: run it again."
     )
 

@@ -219,7 +219,7 @@ class Assembler:
 
 
 def _share(at: float, whole: float) -> float:
-    """From 0 to 1, also of what stands outside its page, or on one without a size."""
+    """Where a coordinate stands on its page, from 0 to 1: bounded where it is outside, 0 on a page without a size."""
     return min(1.0, max(0.0, at / whole)) if whole else 0.0
 
 

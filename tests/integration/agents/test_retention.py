@@ -23,7 +23,7 @@ from chat.models import Conversation
 from faqs.models import CachedResponse
 from knowledge.errors import VectorStoreUnavailableError
 from knowledge.models import Document, IndexBuild
-from tests.factories import make_agent, make_conversation, make_deployment, make_entry, make_user
+from tests.factories import make_agent, make_conversation, make_deployment, make_entry, make_exchange, make_user
 
 LONG_AGO = timezone.now() - timedelta(days=3_000)
 
@@ -98,6 +98,7 @@ class EndTests(TestCase):
 
     def test_conversations_stay_unless_the_site_gives_them_an_end(self) -> None:
         conversation = make_conversation()
+        make_exchange(conversation, "Quels sont les horaires ?", "De 9 heures à 20 heures.")
         Conversation.objects.filter(pk=conversation.pk).update(updated_at=LONG_AGO)
         assert "conversations" not in retain_now()
         with override_settings(CONVERSATION_DAYS=30):

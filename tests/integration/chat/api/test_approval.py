@@ -215,6 +215,14 @@ class HttpApprovalTests(ApprovalCase):
             assert (again.status_code, again.json()["status"]) == (200, "done")
         assert ran == ["B"]
 
+    async def test_a_late_decision_is_compared_with_the_last_round_that_has_the_call(self) -> None:
+        async with self.paused(asking(*BOOKING), ["Bien."]) as (_socket, turn):
+            for approved in (False, True):
+                await self.decide(turn, "a", approved)
+                await self.ended(turn)
+            late = await self.decide(turn, "a", False)
+        assert (late.status_code, ran) == (409, ["B2"])
+
     async def test_a_call_that_asks_for_nothing_is_not_decided(self) -> None:
         async with self.paused() as (_socket, turn):
             unknown = await self.decide(turn, "z", True)
