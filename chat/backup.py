@@ -1,8 +1,8 @@
 """A whole site in one file, from a file to another machine, and from one database to another.
 
-Each is the same copy of rows: read in one transaction, which sees the source as it was at one moment while the site runs on, and
-written in one transaction, so that a copy that was cut off leaves nothing behind. Both databases have the schema of this version,
-and the destination has no accounts, agents or conversations yet. Every table is read again afterwards and compared.
+Each is the same copy of rows: read in one transaction, which sees the source as it was at one moment while the site runs, and
+written in one transaction: a copy that was cut off leaves no row (files that `restore` stored stay). Both databases have the
+schema of this version, the destination no accounts, agents or conversations. Every table is read again and compared.
 """
 
 import hashlib
