@@ -16,7 +16,6 @@ from auditlog.diff import model_instance_diff
 from auditlog.models import LogEntry
 from auditlog.registry import auditlog
 from auditlog.signals import pre_log
-from celery import current_task
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -107,22 +106,14 @@ PHRASINGS = "phrasings"
 INDEX_IN_SERVICE = "index_in_service"
 
 
-@dataclass(frozen=True, slots=True)
-class Acting:
-    """The person who makes a change (read from the request when needed), and its origin."""
-
-    request: HttpRequest | None = None
-    person: Any = None
-    origin: str = ""
-
-
-_acting: ContextVar[Acting] = ContextVar("acting", default=Acting())  # noqa: B039  # it is frozen
+#: The person who makes a change, or the request of one: its user is looked up only when a change is made.
+_acting: ContextVar[Any] = ContextVar("acting", default=None)
 
 
 @contextmanager
-def acting(person: Any = None, *, origin: str = "", request: HttpRequest | None = None) -> Iterator[None]:
-    """Attribute changes in the block to this person, else the request's user, with this origin (`import`…)."""
-    token = _acting.set(Acting(request or _acting.get().request, person, origin))
+def acting(person: Any) -> Iterator[None]:
+    """Attribute changes in the block to this person, or to the user of this request; with `None`, to whoever acts."""
+    token = _acting.set(person or _acting.get())
     try:
         yield
     finally:
@@ -134,11 +125,11 @@ def remember_who_asks(get_response: Any) -> Any:
     """Middleware: attribute changes to the request's user, who is looked up only when a change is made."""
 
     async def asynchronous(request: HttpRequest) -> Any:
-        with acting(request=request):
+        with acting(request):
             return await get_response(request)
 
     def synchronous(request: HttpRequest) -> Any:
-        with acting(request=request):
+        with acting(request):
             return get_response(request)
 
     return asynchronous if iscoroutinefunction(get_response) else synchronous
@@ -146,21 +137,8 @@ def remember_who_asks(get_response: Any) -> Any:
 
 def _person() -> Any:
     now = _acting.get()
-    user = now.person or getattr(now.request, "user", None)
+    user = getattr(now, "user", None) if isinstance(now, HttpRequest) else now
     return user if user is not None and user.is_authenticated else None
-
-
-def origin() -> str:
-    """`admin`, `api`, `page`, `import`, `restore`, `worker` or `command`."""
-    now = _acting.get()
-    if now.origin:
-        return now.origin
-    if now.request is not None:
-        first = now.request.path_info.lstrip("/").partition("/")[0]
-        return {"admin": "admin", "api": "api", "v1": "api"}.get(first, "page")
-    if current_task:
-        return "worker"
-    return "page" if "config.asgi" in sys.modules else "command"
 
 
 def masked(_value: str) -> str:
@@ -186,12 +164,12 @@ def _may_log(sender: type[models.Model], action: int, **_kwargs: Any) -> bool:
 
 
 def _complete(instance: LogEntry, **_kwargs: Any) -> None:
-    """Add the person and the origin to a line, and remove the words of visitors."""
+    """Add the person to a line, and remove the words of visitors."""
     if instance.pk is not None:
         return
     person = _person()
     instance.actor = person
-    instance.additional_data = {"origin": origin(), "who": person.get_username() if person is not None else ""}
+    instance.additional_data = {"who": person.get_username() if person is not None else ""}
     kind = instance.content_type
     label = f"{kind.app_label}.{kind.model}"
     if isinstance(change := (instance.changes or {}).get(_SETTINGS.get(label, "")), list | tuple):
@@ -335,7 +313,7 @@ def restore(line: LogEntry, *, by: Any) -> None:
     if not all(_is_in_place(row, name, after) for name, (_before, after) in changes.items()):
         raise ValidationError(gettext("Un changement plus récent est en place : rétablissez-le d’abord."))
     verb = import_string(LOGGED[row._meta.label_lower].restore)
-    with transaction.atomic(), acting(by, origin="restore"):
+    with transaction.atomic(), acting(by):
         verb(row, {name: _read(row, name, before) for name, (before, _after) in changes.items()}, by)
 
 

@@ -9,7 +9,6 @@ import re
 import unicodedata
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from copy import copy
 from typing import Any
 
@@ -21,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from agents.effective import agent_setting, effective_config
 from agents.errors import ApplicationError
-from agents.history import PHRASINGS, acting, log_event, origin
+from agents.history import PHRASINGS, acting, log_event
 from agents.models import Agent
 from faqs.answer_points import mark_pending, schedule_indexing, sync_learned, take_effect
 from faqs.memory import normalised_question
@@ -160,7 +159,7 @@ def save_learned(
         response.validated_at = timezone.now()
         response.superseded_by = response.superseded_by_entry = None
     is_new = response.pk is None
-    with transaction.atomic(), acting(by, origin=origin()) if by is not None else nullcontext():
+    with transaction.atomic(), acting(by):
         response.save()
         if others is not None:
             _store_phrasings(response, others)

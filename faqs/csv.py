@@ -21,7 +21,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.errors import ApplicationError
-from agents.history import acting
 from agents.models import Agent
 from faqs.answers import (
     DEFAULT_CATEGORY,
@@ -386,8 +385,7 @@ def _write_rows(agent_id: int, batch: Sequence[PlannedRow], report: ImportReport
                 row, response = planned.row, replaced_row or LearnedResponse(agent=agent)
                 response.question, response.answer, response.category = row.question, row.answer, row.category
                 validate(response)
-                with acting(by, origin="import"):
-                    save_learned(response, phrasings=row.phrasings, in_worker=False)
+                save_learned(response, phrasings=row.phrasings, by=by, in_worker=False)
                 report.keys.append(response.pk)
             except ApplicationError as error:
                 report.failed.append(_failure(planned.row, error))

@@ -24,15 +24,6 @@ from agents.history import INDEX_IN_SERVICE, LOGGED, MASK, PHRASINGS, may_restor
 from agents.models import OVERLAY_KNOBS
 from agents.settings import SITE_KNOBS
 
-ORIGINS = {
-    "admin": _("administration"),
-    "api": _("interface de programmes"),
-    "page": _("page"),
-    "import": _("import"),
-    "restore": _("restauration"),
-    "worker": _("tâche de fond"),
-    "command": _("commande"),
-}
 _COLUMN_NAMES = {
     "file_hash": _("Empreinte du fichier"),
     INDEX_IN_SERVICE: _("Index en service (retour en arrière)"),
@@ -61,9 +52,9 @@ def restore_change(request: HttpRequest, pk: int) -> HttpResponse:
 
 @admin.register(LogEntry)
 class JournalAdmin(ReadOnlyAdmin):
-    purpose = _("Qui a changé quoi, quand et par où ; un réglage ou un texte se rétablit d’un bouton.")
+    purpose = _("Qui a changé quoi, et quand ; un réglage ou un texte se rétablit d’un bouton.")
     change_form_template = "admin/auditlog/logentry/change_form.html"
-    list_display = ("when", "who", "origin", "what", "changed")
+    list_display = ("when", "who", "what", "changed")
     list_display_links = ("when", "what")
     list_filter = (
         ("content_type", admin.RelatedOnlyFieldListFilter),
@@ -89,7 +80,7 @@ class JournalAdmin(ReadOnlyAdmin):
         moment = formats.date_format(timezone.localtime(row.timestamp), "DATETIME_FORMAT")
         return {
             "said": f"{self.what(row)} · {_ACTIONS[row.action]}",
-            "meta": " · ".join(filter(None, (moment, self.who(row), self.origin(row)))),
+            "meta": " · ".join(filter(None, (moment, self.who(row)))),
             "rows": _shown_changes(row),
             "object_url": _object_url(row),
             "restore_url": admin_url(LogEntry, "restore", row.pk) if may else "",
@@ -102,11 +93,6 @@ class JournalAdmin(ReadOnlyAdmin):
     @admin.display(description=_("qui"), ordering=F("actor__username").asc(nulls_last=True))
     def who(self, line: LogEntry) -> str:
         return str((line.additional_data or {}).get("who") or line.actor or "–")
-
-    @admin.display(description=_("par où"))
-    def origin(self, line: LogEntry) -> str:
-        name = (line.additional_data or {}).get("origin", "")
-        return str(ORIGINS.get(name, name))
 
     @admin.display(description=_("objet"), ordering="object_repr")
     def what(self, line: LogEntry) -> str:

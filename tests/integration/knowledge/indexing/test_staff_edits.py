@@ -44,7 +44,7 @@ class StaffEditTests(TestCase):
 
     def test_restored_text_is_the_document_s_own_again(self) -> None:
         before, person = self.chunk.content, make_user(is_superuser=True)
-        with acting(person, origin="admin"):
+        with acting(person):
             self.edit(before.replace("trois", "quatre"))
         restore(LogEntry.objects.get_for_object(self.chunk).latest("pk"), by=person)
         assert self.reload().content == before
