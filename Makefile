@@ -118,6 +118,7 @@ constraints: .venv/uv
 # Needs GNU gettext. The compiled catalogue is committed: a fresh machine has no msgfmt.
 messages: .venv/dev
 	$(BIN)/python manage.py makemessages --locale en --ignore .venv --ignore tests --ignore benchmarks --no-location
+	$(BIN)/python manage.py makemessages --domain djangojs --locale en --ignore .venv --ignore tests --ignore benchmarks --no-location
 	$(BIN)/python manage.py compilemessages --locale en --ignore .venv
 
 clean:

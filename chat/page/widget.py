@@ -17,7 +17,6 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import translation
 from django.utils.translation import get_supported_language_variant
-from django.utils.translation import gettext as _
 from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.clickjacking import xframe_options_exempt
 from django.views.decorators.gzip import gzip_page
@@ -44,8 +43,8 @@ from chat.api.conversations import FeedbackView, shown_thread
 from chat.api.errors import answering_errors, content_policy
 from chat.errors import WidgetClosedError
 from chat.models import Conversation, Turn
-from chat.page.views import feedback_config, page_strings, suggestions
-from chat.protocol import MAX_MESSAGE_CHARACTERS, valid_uuid
+from chat.page.views import script_config, suggestions
+from chat.protocol import valid_uuid
 from chat.runs.runner import runner
 
 _LOADER = Path(__file__).parents[1] / "static" / "widget" / "widget.js"
@@ -92,21 +91,13 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
                 "store": f"repondant:{public_key}:{origin}",
                 "origin": origin,
                 "language": language,
-                "maxCharacters": MAX_MESSAGE_CHARACTERS,
-                **feedback_config(),
+                **script_config(deployment),
                 "urls": {
                     "ask": reverse("widget-ask"),
                     "stop": reverse("widget-stop"),
                     "thread": f"{settings.BASE_PATH}/widget/messages/{{id}}",
                     "messages": f"{settings.BASE_PATH}/widget/answers/",
                     "events": f"{settings.BASE_PATH}/widget/turns/{{id}}/events",
-                },
-                "strings": {
-                    **page_strings(deployment),
-                    "approval": _("Cette réponse demande un accord, qui ne peut pas être donné ici."),
-                    "notKept": _(
-                        "Votre navigateur ne garde rien ici : quittez la page, et cette conversation s’oublie."
-                    ),
                 },
             },
         }

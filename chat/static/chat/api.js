@@ -1,6 +1,6 @@
 // The JSON API. Every failure is an ApiError whose message may be shown as it is.
 
-import { config, say } from "./dom.js";
+import { config, gettext } from "./dom.js";
 
 /** The status of a request that reached no server; and what the window is told when one answered, whatever it said. */
 export const NOBODY = 0;
@@ -27,19 +27,19 @@ export async function send(method, path, body, { signal, ...more } = {}) {
   try {
     response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body), credentials: config.visitor ? "omit" : "same-origin" });
   } catch {
-    throw new ApiError(NOBODY, say("offline"));
+    throw new ApiError(NOBODY, gettext("Le serveur ne répond pas. Vérifiez votre connexion, puis réessayez."));
   }
   window.dispatchEvent(new Event(ANSWERED));
   if (response.ok) return response;
   const data = await response.json().catch(() => null);
-  const fallback = response.status === 403 ? say("expired") : say("requestFailed");
+  const fallback = response.status === 403 ? gettext("Votre session a expiré. Rechargez la page.") : gettext("La demande a échoué. Réessayez.");
   throw new ApiError(response.status, data?.message ?? fallback, data?.code);
 }
 
 async function request(method, path, body) {
   const response = await send(method, path, body);
   if (response.status === 204) return null;
-  return response.json().catch(() => { throw new ApiError(response.status, say("requestFailed")); });
+  return response.json().catch(() => { throw new ApiError(response.status, gettext("La demande a échoué. Réessayez.")); });
 }
 
 const list = config.urls.conversations;

@@ -1,7 +1,7 @@
 // Code in an answer: its language, a button that copies it, and a few colours. Loaded where there is code, on pages that are only
 // read too (`read.js`). Text stays text: it is cut into spans, never parsed as HTML.
 
-import { announce, copyText, el, say } from "./dom.js";
+import { announce, copyOutcome, copyText, el, gettext } from "./dom.js";
 
 const COPIED_MS = 2_000;
 /** Longer code stays in one colour: who opens such a thread waits for nothing. */
@@ -35,12 +35,12 @@ export function dressCode(root) {
 }
 
 function copyButton(text) {
-  const button = el("button", { type: "button", class: "action", "aria-label": say("copyCode") }, say("copy"));
+  const button = el("button", { type: "button", class: "action", "aria-label": gettext("Copier le code") }, gettext("Copier"));
   button.addEventListener("click", async () => {
-    const outcome = say(await copyText(text) ? "copied" : "copyFailed");
+    const outcome = copyOutcome(await copyText(text));
     button.textContent = outcome;
     announce(outcome);
-    setTimeout(() => { button.textContent = say("copy"); }, COPIED_MS);
+    setTimeout(() => { button.textContent = gettext("Copier"); }, COPIED_MS);
   });
   return button;
 }

@@ -1,6 +1,6 @@
 // The question field. Owns its draft: what is typed is kept per conversation until it was sent and acknowledged.
 
-import { byId, config, fit, isSending, isSomething, recall, remember, say } from "./dom.js";
+import { byId, config, fit, gettext, isSending, isSomething, recall, remember } from "./dom.js";
 
 const NEAR_LIMIT = 0.9;
 const DRAFT = "repondant.draft.";
@@ -97,7 +97,7 @@ export class Composer {
     const length = [...this.field.value.trim()].length;
     const left = config.maxCharacters - length;
     const near = length >= config.maxCharacters * NEAR_LIMIT;
-    this.counter.textContent = !near ? "" : left >= 0 ? say("charactersLeft", { n: left }) : say("charactersOver", { n: -left });
+    this.counter.textContent = !near ? "" : left >= 0 ? gettext("Encore {n} caractères", { n: left }) : gettext("{n} caractères de trop", { n: -left });
     this.counter.classList.toggle("over", left < 0);
     this.field.setAttribute("aria-invalid", String(left < 0));
     this.sendButton.disabled = !this.isSendable(this.field.value.trim());

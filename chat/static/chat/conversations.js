@@ -2,7 +2,7 @@
 // what happens on this page (a new title, a new conversation) is applied at once.
 
 import { deleteConversation, listConversations, pinConversation, renameConversation } from "./api.js";
-import { byId, config, el, icon, onClick, say } from "./dom.js";
+import { byId, config, el, gettext, icon, onClick } from "./dom.js";
 
 const SEARCH_PAUSE_MS = 250;
 const DAY_MS = 86_400_000;
@@ -115,12 +115,12 @@ export class Conversations {
     const rows = this.shown();
     this.selectButton.hidden = !this.rows.length;
     if (!rows.length) {
-      this.element.replaceChildren(el("p", { class: "none" }, say(this.found ? "noneFound" : "none")));
+      this.element.replaceChildren(el("p", { class: "none" }, this.found ? gettext("Aucune conversation ne correspond.") : gettext("Vos conversations apparaîtront ici.")));
       return;
     }
     const groups = new Map();
     for (const row of [...rows.filter((each) => each.pinned), ...rows.filter((each) => !each.pinned)]) {
-      const name = row.pinned ? say("pinned") : period(row.updated_at);
+      const name = row.pinned ? gettext("Épinglées") : period(row.updated_at);
       if (!groups.has(name)) groups.set(name, []);
       groups.get(name).push(this.row(row));
     }
@@ -137,11 +137,11 @@ export class Conversations {
       event.preventDefault();
       this.handlers.open(row.id);
     });
-    const pin = iconButton("pin", say(row.pinned ? "unpin" : "pin", { title: row.title }), () => this.pin(row));
+    const pin = iconButton("pin", row.pinned ? gettext("Détacher « {title} »", row) : gettext("Épingler « {title} »", row), () => this.pin(row));
     if (row.pinned) pin.classList.add("pinned");
     const item = el("li", { class: `conversation${isCurrent ? " current" : ""}`, "data-id": row.id }, link, pin,
-      iconButton("pencil", say("rename", { title: row.title }), () => this.rename(row, item)),
-      iconButton("trash", say("delete", { title: row.title }), () => this.remove(row)));
+      iconButton("pencil", gettext("Renommer « {title} »", row), () => this.rename(row, item)),
+      iconButton("trash", gettext("Supprimer « {title} »", row), () => this.remove(row)));
     return item;
   }
 
@@ -168,7 +168,7 @@ export class Conversations {
     this.selectButton.setAttribute("aria-pressed", String(Boolean(this.chosen)));
     byId("select-all").checked = count > 0 && count === this.shown().length;
     byId("delete-selected").disabled = !count;
-    byId("delete-selected").textContent = say("deleteSelected", { count });
+    byId("delete-selected").textContent = gettext("Supprimer ({count})", { count });
   }
 
   async pin(row) {
@@ -189,7 +189,7 @@ export class Conversations {
   }
 
   rename(row, item) {
-    const input = el("input", { maxlength: 200, "aria-label": say("titleLabel") });
+    const input = el("input", { maxlength: 200, "aria-label": gettext("Titre de la conversation") });
     input.value = row.title;
     let isOver = false;
     const end = (title) => {
@@ -235,14 +235,16 @@ export class Conversations {
   }
 
   async remove(row) {
-    if (await confirmed(say("deleteTitle"), say("deleteQuestion", { title: row.title }))) await this.removed([row.id]);
+    if (await confirmed(gettext("Supprimer la conversation ?"), gettext("« {title} » et ses messages seront effacés définitivement.", { title: row.title }))) await this.removed([row.id]);
     else if (document.activeElement === document.body) this.focusRow(row.id);
   }
 
   async removeChosen() {
     const ids = [...this.chosen];
     const isOne = ids.length === 1;
-    if (!await confirmed(say(isOne ? "deleteTitle" : "deleteManyTitle", { count: ids.length }), say(isOne ? "deleteOneQuestion" : "deleteManyQuestion"))) return;
+    const title = isOne ? gettext("Supprimer la conversation ?") : gettext("Supprimer {count} conversations ?", { count: ids.length });
+    const question = isOne ? gettext("La conversation choisie et ses messages seront effacés définitivement.") : gettext("Ces conversations et leurs messages seront effacés définitivement.");
+    if (!await confirmed(title, question)) return;
     if (await this.removed(ids)) { this.choose(null); this.search.focus(); }
   }
 
@@ -290,9 +292,9 @@ const dated = (row, style) => new Intl.DateTimeFormat(config.language, style).fo
 function period(date) {
   const midnight = new Date().setHours(0, 0, 0, 0);
   const time = new Date(date).getTime();
-  if (time >= midnight) return say("today");
-  if (time >= midnight - DAY_MS) return say("yesterday");
-  if (time >= midnight - 6 * DAY_MS) return say("thisWeek");
+  if (time >= midnight) return gettext("Aujourd’hui");
+  if (time >= midnight - DAY_MS) return gettext("Hier");
+  if (time >= midnight - 6 * DAY_MS) return gettext("7 derniers jours");
   const month = new Intl.DateTimeFormat(config.language, { month: "long", year: "numeric" }).format(new Date(date));
   return month.charAt(0).toLocaleUpperCase(config.language) + month.slice(1);
 }

@@ -1,6 +1,6 @@
 // An answer on the clipboard, as rich text for a document and as Markdown for all else, each with the sources that it names.
 
-import { copyText, el, say, sourcePlace, sourceTitle } from "./dom.js";
+import { copyText, el, gettext, sourcePlace, sourceTitle } from "./dom.js";
 
 /** What a screen needs and a document does not. */
 const OF_THE_PAGE = ["class", "dir", "tabindex", "id", "data-n", "title", "aria-label", "target", "rel"];
@@ -29,14 +29,14 @@ function asNodes({ question, prose, sources }) {
   return [
     question ? el("h3", {}, question) : null,
     ...answer.childNodes,
-    named.length ? el("p", {}, el("strong", {}, say("sources"))) : null,
+    named.length ? el("p", {}, el("strong", {}, gettext("Sources"))) : null,
     ...named.map((source) => el("p", {}, `[${source.n}] ${sourceName(source)}`, address(source) && " ", address(source) && el("a", { href: address(source) }, address(source)))),
   ];
 }
 
 function asText({ question, prose, text, sources }) {
   const named = namedSources(sources, prose).map((source) => [`- [${source.n}] ${sourceName(source)}`, address(source)].filter(Boolean).join(" "));
-  return [question && `### ${question}`, text, named.length && `**${say("sources")}**`, named.join("\n")].filter(Boolean).join("\n\n");
+  return [question && `### ${question}`, text, named.length && `**${gettext("Sources")}**`, named.join("\n")].filter(Boolean).join("\n\n");
 }
 
 /** Those that the answer cites; all of them where it cites none. */
@@ -49,7 +49,7 @@ function namedSources(sources, prose) {
 function sourceName(source) {
   const title = sourceTitle(source);
   const place = sourcePlace(source);
-  return [title, place === title ? "" : place, source.page ? say("sourcePage", { page: source.page }) : ""].filter(Boolean).join(", ");
+  return [title, place === title ? "" : place, source.page ? gettext("p. {page}", { page: source.page }) : ""].filter(Boolean).join(", ");
 }
 
 const address = (source) => (/^https?:\/\//i.test(source.url ?? "") ? source.url : null);

@@ -10,9 +10,9 @@ const TIED = new RegExp(`(?<=[0-9]) (?=[0-9]{3}(?![0-9])|(?:${UNITS})(?![\\p{L}\
 /** The text with no-break spaces in figures, before units, and in French punctuation. */
 export const tied = (text) => text.replace(TIED, "\u00a0");
 
-/** The page's word for a key, its {…} filled in. */
-export function say(key, values = {}) {
-  return tied((config.strings[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole));
+/** A text in the language of the page, its {…} filled in. It is written in French, where it is used; `make messages` finds it by this name. */
+export function gettext(text, values = {}) {
+  return tied((config.texts[text] ?? text).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole));
 }
 
 /** The document of a source and its headings, but for its question; nothing for an answer of the team, which stands in no document. */
@@ -23,7 +23,7 @@ export function sourcePlace(source) {
 }
 
 /** What a source is called: the question that it answers, else where it stands. */
-export const sourceTitle = (source) => source.question || sourcePlace(source) || say("untitled");
+export const sourceTitle = (source) => source.question || sourcePlace(source) || gettext("Document sans titre");
 
 /** The sources whose questions an answer offers to choose from, in their order. */
 export const optionsOf = (sources) => sources.filter((source) => source.option).sort((one, other) => one.option - other.option);
@@ -134,13 +134,15 @@ export async function copyText(text) {
   }
 }
 
+export const copyOutcome = (isCopied) => (isCopied ? gettext("Copié") : gettext("La copie a échoué"));
+
 // A longer question is folded: its answer stays on the screen.
 const LONG_CHARACTERS = 600;
 const LONG_LINES = 8;
 
 /** What unfolds a long question, to stand behind it; nothing for one that is not. */
 export const unfoldOf = (text) => ([...text].length > LONG_CHARACTERS || text.split("\n").length > LONG_LINES
-  ? el("details", { class: "unfold" }, el("summary", {}, say("wholeQuestion"))) : null);
+  ? el("details", { class: "unfold" }, el("summary", {}, gettext("Toute la question"))) : null);
 
 /** Dress the code below an element (`code.js`); what does so is loaded with the first. */
 export async function dressCodeOf(root) {

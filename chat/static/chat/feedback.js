@@ -2,15 +2,15 @@
 // The thumb counts at once; the form only adds to it. A second press takes it back.
 
 import { giveFeedback, withdrawFeedback } from "./api.js";
-import { announce, config, el, icon, newId, say } from "./dom.js";
+import { announce, config, el, gettext, icon, newId } from "./dom.js";
 
 export class FeedbackButtons {
   /** `given` is {verdict, reason, comment} or nothing. */
   constructor(messageId, given) {
     this.messageId = messageId;
     this.given = given ?? null;
-    this.up = this.thumb("up", say("thumbUp"));
-    this.down = this.thumb("down", say("thumbDown"));
+    this.up = this.thumb("up", gettext("Réponse utile"));
+    this.down = this.thumb("down", gettext("Réponse à revoir"));
     this.form = el("div", { class: "feedback", hidden: true });
     this.draw();
   }
@@ -33,7 +33,7 @@ export class FeedbackButtons {
     try {
       if (isTakenBack) await withdrawFeedback(this.messageId);
       else await giveFeedback(this.messageId, this.given);
-      announce(say(isTakenBack ? "feedbackTakenBack" : "feedbackThanks"));
+      announce(isTakenBack ? gettext("Avis retiré.") : gettext("Merci de votre avis."));
     } catch (error) {
       this.given = before;
       this.draw();
@@ -47,23 +47,23 @@ export class FeedbackButtons {
     const name = newId();
     const reasons = config.feedbackReasons.map(([value, label]) =>
       el("label", { class: "chip" }, el("input", { type: "radio", name, value, checked: this.given.reason === value }), el("span", {}, label)));
-    const comment = el("textarea", { rows: 2, dir: "auto", maxlength: config.maxComment, placeholder: say("feedbackComment"), "aria-label": say("feedbackComment") });
+    const comment = el("textarea", { rows: 2, dir: "auto", maxlength: config.maxComment, placeholder: gettext("Précisez, si vous le souhaitez"), "aria-label": gettext("Précisez, si vous le souhaitez") });
     comment.value = this.given.comment;
     const send = async (event) => {
       event.preventDefault();
       const reason = this.form.querySelector("input:checked")?.value ?? "";
       try {
         this.given = await giveFeedback(this.messageId, { verdict: "down", reason, comment: comment.value.trim() });
-        this.form.replaceChildren(el("p", { role: "status" }, say("feedbackThanks")));
+        this.form.replaceChildren(el("p", { role: "status" }, gettext("Merci de votre avis.")));
         this.down.focus();
       } catch (error) { this.fail(error); }
     };
     this.form.replaceChildren(el("form", { onsubmit: send },
-      el("fieldset", {}, el("legend", {}, say("feedbackTitle")), ...reasons),
+      el("fieldset", {}, el("legend", {}, gettext("Qu’est-ce qui ne va pas ?")), ...reasons),
       comment,
       el("menu", {},
-        el("button", { type: "button", class: "button", onclick: () => { this.form.hidden = true; this.down.focus(); } }, say("dismiss")),
-        el("button", { type: "submit", class: "button button-primary" }, say("feedbackSend")))));
+        el("button", { type: "button", class: "button", onclick: () => { this.form.hidden = true; this.down.focus(); } }, gettext("Fermer")),
+        el("button", { type: "submit", class: "button button-primary" }, gettext("Envoyer")))));
     this.form.scrollIntoView({ block: "nearest" });
     this.form.querySelector("input").focus({ preventScroll: true });
   }
@@ -71,6 +71,6 @@ export class FeedbackButtons {
   fail(error) {
     if (this.form.contains(document.activeElement)) this.down.focus();
     this.form.hidden = false;
-    this.form.replaceChildren(el("p", { role: "alert", class: "trouble" }, `${say("feedbackFailed")} ${error.message}`));
+    this.form.replaceChildren(el("p", { role: "alert", class: "trouble" }, `${gettext("Votre avis n’a pas pu être enregistré.")} ${error.message}`));
   }
 }

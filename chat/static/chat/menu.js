@@ -1,7 +1,7 @@
 // The menu of a conversation: copy it, download it, and the links that show it to others.
 
 import { createLink, exportAddress, listLinks, revokeLink } from "./api.js";
-import { announce, byId, config, copyText, el, icon, say } from "./dom.js";
+import { announce, byId, config, copyOutcome, copyText, el, gettext, icon } from "./dom.js";
 
 const menu = byId("menu");
 const dialog = byId("share");
@@ -32,7 +32,7 @@ for (const link of menu.querySelectorAll("[data-format]")) link.addEventListener
 export function onCopyAll(copy) {
   byId("copy-all").addEventListener("click", async () => {
     closeMenu({ focus: true });
-    announce(say(await copy() ? "copied" : "copyFailed"));
+    announce(copyOutcome(await copy()));
   });
 }
 
@@ -55,31 +55,31 @@ async function draw() {
   await attempt(async () => {
     const links = await listLinks(conversationId);
     const rows = links.map(row);
-    list.replaceChildren(...(rows.length ? rows : [el("li", { class: "none" }, say("shareNone"))]));
+    list.replaceChildren(...(rows.length ? rows : [el("li", { class: "none" }, gettext("Aucun lien pour le moment."))]));
   });
 }
 
 function row(link) {
   const until = link.expires_at
-    ? say("shareExpires", { date: new Date(link.expires_at).toLocaleDateString(config.language, { dateStyle: "long" }) }) : say("shareForever");
+    ? gettext("Jusqu’au {date}", { date: new Date(link.expires_at).toLocaleDateString(config.language, { dateStyle: "long" }) }) : gettext("Sans date de fin");
   return el("li", { class: "share-link" },
-    el("input", { readonly: true, value: link.url, "aria-label": say("shareCopy"), onfocus: (event) => event.target.select() }),
+    el("input", { readonly: true, value: link.url, "aria-label": gettext("Copier le lien"), onfocus: (event) => event.target.select() }),
     el("span", { class: "share-until" }, until),
-    el("button", { type: "button", class: "button", onclick: () => copied(link.url) }, icon("copy"), say("shareCopy")),
-    el("button", { type: "button", class: "button", onclick: () => revoke(link) }, icon("trash"), say("shareRevoke")));
+    el("button", { type: "button", class: "button", onclick: () => copied(link.url) }, icon("copy"), gettext("Copier le lien")),
+    el("button", { type: "button", class: "button", onclick: () => revoke(link) }, icon("trash"), gettext("Révoquer")));
 }
 
 async function revoke(link) {
   await attempt(async () => {
     await revokeLink(conversationId, link.token);
     await draw();
-    status(say("shareRevoked"));
+    status(gettext("Lien révoqué."));
     byId("share-create").focus();
   });
 }
 
 async function copied(url) {
-  status(say(await copyText(url) ? "copied" : "copyFailed"));
+  status(copyOutcome(await copyText(url)));
 }
 
 async function attempt(step) {

@@ -7,7 +7,7 @@ import { closeSidebar, showSidebar } from "./chrome.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
 import { Conversations } from "./conversations.js";
-import { announce, byId, config, el, newId, onClick, PASSING, pause, recall, remember, say, STORAGE_UNAVAILABLE } from "./dom.js";
+import { announce, byId, config, el, gettext, newId, onClick, PASSING, pause, recall, remember, STORAGE_UNAVAILABLE } from "./dom.js";
 import { closePassage } from "./passage.js";
 import { onCopyAll, setMenu } from "./menu.js";
 import { Thread } from "./thread.js";
@@ -15,6 +15,9 @@ import { Thread } from "./thread.js";
 const LATE_TITLE_MS = 4_000;
 const STORAGE_RETRY_MS = 2_000;
 const PENDING = "repondant.pending.";
+const LOST = gettext("Connexion perdue. Nouvel essai en cours ; rien n’est perdu.");
+const WAITING = gettext("Le service est occupé ou momentanément indisponible. Votre question est gardée : elle repart d’elle-même.");
+const MISSING = gettext("Cette conversation n’existe pas ou n’est pas la vôtre. En voici une nouvelle.");
 
 let conversationId = null;
 let connection = null;
@@ -34,7 +37,7 @@ const thread = new Thread({
 const composer = new Composer({ send: (text) => ask(text, { fromField: true }), stop, edit: () => !composer.running && thread.editLast() });
 const conversations = new Conversations({
   open: (id) => open(id),
-  deleted: (ids) => { announce(say(ids.length === 1 ? "deleted" : "deletedMany", { count: ids.length })); if (ids.includes(conversationId)) open(null); composer.keepFocus(); },
+  deleted: (ids) => { announce(ids.length === 1 ? gettext("Conversation supprimée.") : gettext("{count} conversations supprimées.", { count: ids.length })); if (ids.includes(conversationId)) open(null); composer.keepFocus(); },
   renamed: (id, title) => { if (id === conversationId) showTitle(title); },
   failed: notifyFailed,
 });
@@ -77,14 +80,14 @@ async function loadMessages(id, request) {
     if (request === opening) { hideConnectionNotice(); show(loaded); }
   } catch (error) {
     if (request !== opening) return;
-    if (error.status === 404) { await open(null); notify(say("conversationMissing")); return; }
+    if (error.status === 404) { await open(null); notify(MISSING); return; }
     if (error.code === STORAGE_UNAVAILABLE || error.status === NOBODY) {
-      notifyConnection(say(error.status === NOBODY ? "reconnecting" : "storageReading"), () => open(id, { push: false }));
+      notifyConnection(error.status === NOBODY ? LOST : gettext("Le service est occupé ou momentanément indisponible. La conversation s’affichera d’elle-même."), () => open(id, { push: false }));
       await pause(STORAGE_RETRY_MS);
       if (request === opening) await loadMessages(id, request);
       return;
     }
-    notify(`${say("loadFailed")} ${error.message}`, { label: say("retry"), action: () => open(id, { push: false }) });
+    notify(`${gettext("La conversation n’a pas pu être chargée.")} ${error.message}`, { label: gettext("Réessayer"), action: () => open(id, { push: false }) });
   }
 }
 
@@ -117,10 +120,10 @@ async function refresh({ evenHidden = false } = {}) {
 function connect(id) {
   connection = new Connection(id, {
     event: receive,
-    lost: () => notifyConnection(say("reconnecting"), () => connection?.reconnect()),
-    waiting: () => notifyConnection(say("storageWaiting"), () => connection?.reconnect()),
+    lost: () => notifyConnection(LOST, () => connection?.reconnect()),
+    waiting: () => notifyConnection(WAITING, () => connection?.reconnect()),
     back: hideConnectionNotice,
-    gone: (turn) => { if (turn && !turn.id) takeBack(turn.message); composer.setRunning(false); notify(say("conversationMissing")); },
+    gone: (turn) => { if (turn && !turn.id) takeBack(turn.message); composer.setRunning(false); notify(MISSING); },
   });
 }
 
@@ -210,7 +213,7 @@ async function createdConversation(attempt) {
       isAlone = error.status === NOBODY;
       if (!(isAlone || PASSING.includes(error.code)) || creating !== attempt) throw error;
     }
-    notifyConnection(say(isAlone ? "reconnecting" : "storageWaiting"), stop);
+    notifyConnection(isAlone ? LOST : WAITING, stop);
     await pause(STORAGE_RETRY_MS);
     if (creating !== attempt) return null;
   }
@@ -311,7 +314,7 @@ function finished(frame) {
 function paused() {
   composer.setRunning(false);
   exchange?.pause();
-  announce(say("tool.pause"));
+  announce(gettext("Un outil demande votre accord avant de continuer."));
 }
 
 function decide(decided, toolCallId, isApproved, isLast) {
@@ -344,7 +347,7 @@ function setTemporary(value) {
   toggle.setAttribute("aria-pressed", String(value));
   const note = byId("temporary-note");
   note.hidden = !value;
-  note.textContent = value ? say("temporaryOn", { hours: config.temporaryHours }) : "";
+  note.textContent = value ? gettext("Conversation temporaire : elle n’est ni listée, ni réutilisée, et disparaît quand vous la quittez, au plus tard {hours} h après le dernier message.", { hours: config.temporaryHours }) : "";
   byId("main").classList.toggle("is-temporary", value);
 }
 
@@ -356,7 +359,7 @@ function showTitle(title) {
 }
 
 /** `until`: what takes it away by itself, a "connection" that is back, a server that has "answered" or the network that is "online". */
-function notify(message, { label = say("dismiss"), action = hideNotice, until = "" } = {}) {
+function notify(message, { label = gettext("Fermer"), action = hideNotice, until = "" } = {}) {
   const notice = byId("notice");
   notice.replaceChildren(el("p", {}, message), el("button", { type: "button", onclick: action }, label));
   notice.classList.toggle("calm", until === "connection" || until === "online");
@@ -370,7 +373,7 @@ function notifyFailed(error) {
 }
 
 function notifyConnection(message, action) {
-  notify(message, { label: action === stop ? say("cancel") : say("reconnectNow"), action, until: "connection" });
+  notify(message, { label: action === stop ? gettext("Annuler") : gettext("Réessayer maintenant"), action, until: "connection" });
 }
 
 function hideConnectionNotice() {
@@ -390,7 +393,7 @@ function hideNotice() {
 
 /** Said before anything is asked: a question of now leaves when the network is back. */
 function sayOffline() {
-  if (!navigator.onLine && byId("notice").hidden) notify(say("offlineNow"), { until: "online" });
+  if (!navigator.onLine && byId("notice").hidden) notify(gettext("Vous êtes hors ligne. Votre question partira dès le retour du réseau."), { until: "online" });
 }
 
 // The keyboard: as in other programs of this kind.
@@ -422,6 +425,6 @@ conversations.load().then(() => { if (conversationId) showTitle(conversations.ti
 open(config.conversation, { push: false });
 if (config.conversationMissing) {
   history.replaceState({}, "", config.urls.page);
-  notify(say("conversationMissing"));
+  notify(MISSING);
 }
 sayOffline();

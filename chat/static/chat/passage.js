@@ -1,7 +1,7 @@
 // The passage behind a citation: a column beside the conversation on a wide screen, a modal sheet on a narrow one.
 // Focus goes to its title when it opens and back to where it came from when it closes.
 
-import { byId, config, el, plainText, say, sourcePlace, sourceTitle } from "./dom.js";
+import { byId, config, el, gettext, plainText, sourcePlace, sourceTitle } from "./dom.js";
 import { StreamedMarkdown } from "./markdown.js";
 
 const WIDE = window.matchMedia("(min-width: 1100px)");
@@ -9,6 +9,7 @@ const panel = byId("passage");
 const page = byId("page");
 const text = new StreamedMarkdown(byId("passage-text"));
 const OF_A_DOCUMENT = { turn: "passage", numbers: null, heading: 3 };
+const PASSAGE_TYPES = { qa_pair: gettext("Question et réponse"), source_material: gettext("Extrait de document") };
 let opener = null;
 let shown = null;
 
@@ -62,11 +63,10 @@ function markOpener(isOpen) {
 }
 
 function fill(source) {
-  const typeKey = `type.${source.type}`;
   byId("passage-number").textContent = source.n;
   byId("passage-title").textContent = sourceTitle(source);
-  byId("passage-type").textContent = say(typeKey) === typeKey ? "" : say(typeKey);
-  byId("passage-score").textContent = typeof source.score === "number" ? say("score", { score: source.score.toLocaleString(document.documentElement.lang, { minimumFractionDigits: 2, maximumFractionDigits: 2 }) }) : "";
+  byId("passage-type").textContent = PASSAGE_TYPES[source.type] ?? "";
+  byId("passage-score").textContent = typeof source.score === "number" ? gettext("Similarité : {score}", { score: source.score.toLocaleString(document.documentElement.lang, { minimumFractionDigits: 2, maximumFractionDigits: 2 }) }) : "";
   // What is called by its question stands somewhere.
   const place = source.question ? sourcePlace(source) : "";
   byId("passage-question").textContent = place;
@@ -155,7 +155,7 @@ function linkPage(source, turnId) {
   link.parentElement.hidden = !isShown;
   if (!isShown) { link.removeAttribute("href"); return; }
   link.href = pattern.replace("{turn}", turnId).replace("{n}", source.n) + "#passage";
-  link.textContent = say("citedPage", { page: source.page });
+  link.textContent = gettext("Voir la page {page} du document", { page: source.page });
 }
 
 panel.addEventListener("close", () => {

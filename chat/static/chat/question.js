@@ -1,7 +1,7 @@
 // The question of an exchange: its text, the switch between its versions, and editing it in place.
 // A version that is sent replaces this one on screen; the server keeps both.
 
-import { announce, el, fit, icon, isSending, isSomething, say, unfoldOf } from "./dom.js";
+import { announce, el, fit, gettext, icon, isSending, isSomething, unfoldOf } from "./dom.js";
 
 export class Question {
   /** `handlers`: isRunning(), edit(text), show(turnId). */
@@ -9,10 +9,10 @@ export class Question {
     this.text = text;
     this.handlers = handlers;
     this.paragraph = el("p", { class: "question-text", dir: "auto" }, text);
-    this.editButton = el("button", { type: "button", class: "action", title: say("edit"), "aria-label": say("edit"), onclick: () => this.open() }, icon("pencil"));
+    this.editButton = el("button", { type: "button", class: "action", title: gettext("Modifier"), "aria-label": gettext("Modifier"), onclick: () => this.open() }, icon("pencil"));
     this.row = el("div", { class: "question-row" }, el("div", { class: "actions" }, this.editButton), this.paragraph);
-    this.switcher = el("div", { class: "versions", role: "group", "aria-label": say("versions"), hidden: true });
-    this.element = el("div", { class: "question" }, el("h2", { class: "hidden" }, say("you")), this.row,
+    this.switcher = el("div", { class: "versions", role: "group", "aria-label": gettext("Versions de cette question"), hidden: true });
+    this.element = el("div", { class: "question" }, el("h2", { class: "hidden" }, gettext("Vous")), this.row,
       unfoldOf(text), this.switcher);
   }
 
@@ -24,10 +24,10 @@ export class Question {
     const { position, turnIds } = versions;
     const values = { position, count: turnIds.length };
     this.switcher.replaceChildren(
-      this.step("left", say("previousVersion"), turnIds[position - 2]),
-      el("span", { "aria-hidden": "true" }, say("version", values)),
-      el("span", { class: "hidden" }, say("versionShown", values)),
-      this.step("right", say("nextVersion"), turnIds[position]));
+      this.step("left", gettext("Version précédente"), turnIds[position - 2]),
+      el("span", { "aria-hidden": "true" }, gettext("{position} / {count}", values)),
+      el("span", { class: "hidden" }, gettext("Version {position} sur {count}", values)),
+      this.step("right", gettext("Version suivante"), turnIds[position]));
   }
 
   step(direction, label, turnId) {
@@ -38,12 +38,12 @@ export class Question {
   focusStep(direction) {
     const button = this.switcher.querySelector(`[data-step="${direction}"]:enabled`) ?? this.switcher.querySelector("button:enabled");
     button?.focus({ preventScroll: true });
-    if (this.versions) announce(say("versionShown", { position: this.versions.position, count: this.versions.turnIds.length }));
+    if (this.versions) announce(gettext("Version {position} sur {count}", { position: this.versions.position, count: this.versions.turnIds.length }));
   }
 
   open() {
     if (this.form) { this.form.querySelector("textarea").focus(); return; }
-    const field = el("textarea", { class: "edit-field", dir: "auto", rows: 1, "aria-label": say("editLabel") });
+    const field = el("textarea", { class: "edit-field", dir: "auto", rows: 1, "aria-label": gettext("Question modifiée") });
     field.value = this.text;
     field.addEventListener("input", () => fit(field));
     field.addEventListener("keydown", (event) => {
@@ -53,8 +53,8 @@ export class Question {
     this.form = el("form", { class: "edit", onsubmit: (event) => { event.preventDefault(); this.submit(field.value.trim()); } },
       field,
       el("menu", {},
-        el("button", { type: "button", class: "button", onclick: () => this.close() }, say("cancel")),
-        el("button", { type: "submit", class: "button button-primary" }, say("editSend"))));
+        el("button", { type: "button", class: "button", onclick: () => this.close() }, gettext("Annuler")),
+        el("button", { type: "submit", class: "button button-primary" }, gettext("Renvoyer"))));
     this.row.hidden = true;
     this.row.after(this.form);
     fit(field);

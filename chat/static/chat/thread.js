@@ -2,7 +2,7 @@
 // Streamed text is drawn once a frame by `StreamedMarkdown`; only HTML that the server sanitised is ever inserted as HTML.
 
 import { copyAnswers } from "./copying.js";
-import { announce, byId, config, dressCodeOf, el, icon, optionsOf, plainText, say, sourcePlace, sourceTitle, tied } from "./dom.js";
+import { announce, byId, config, copyOutcome, dressCodeOf, el, gettext, icon, optionsOf, plainText, sourcePlace, sourceTitle, tied } from "./dom.js";
 import { FeedbackButtons } from "./feedback.js";
 import { StreamedMarkdown } from "./markdown.js";
 import { offerCards, openPassage } from "./passage.js";
@@ -11,8 +11,15 @@ import { Question } from "./question.js";
 const NEAR_BOTTOM = 60;
 // Characters of a passage under its name: more than a line shows.
 const EXCERPT = 160;
+/** How an answer was given, by its source: the icon, and the words. A model's is said to be the organisation's. */
 const PROVENANCE = {
-  memory_guard: "seal", clarification: "question", direct_qa: "seal", extractive: "quote", llm: "spark", guard_rail: "fence", round_limit: "alert",
+  memory_guard: ["seal", gettext("Réponse validée en mémoire")],
+  direct_qa: ["seal", gettext("Réponse validée du document")],
+  clarification: ["question", gettext("Précision demandée")],
+  extractive: ["quote", gettext("Passages cités")],
+  llm: ["spark", gettext("Rédigée par {model}", { model: config.author })],
+  guard_rail: ["fence", gettext("Pas trouvé")],
+  round_limit: ["alert", gettext("Arrêtée à la limite des outils")],
 };
 const UNFINISHED = new Set(["failed", "interrupted"]);
 const VALIDATED = new Set(["memory_guard", "direct_qa"]);
@@ -23,6 +30,14 @@ const SHORT_DATE = new Intl.DateTimeFormat(config.language, { day: "numeric", mo
 const DRAWN_AT_ONCE = 6;
 const SLICE_MS = 10;
 const TOOL_ICONS = { running: "gear", done: "check", failed: "alert", awaiting: "pause", denied: "fence" };
+const TOOL_TEXTS = {
+  running: (name) => gettext("Outil « {name} » en cours…", { name }),
+  done: (name) => gettext("Outil « {name} » terminé", { name }),
+  failed: (name) => gettext("L’outil « {name} » a échoué", { name }),
+  awaiting: (name) => gettext("L’outil « {name} » demande votre accord", { name }),
+  approved: (name) => gettext("Outil « {name} » accepté", { name }),
+  denied: (name) => gettext("Outil « {name} » refusé", { name }),
+};
 
 export class Exchange {
   /** `handlers`: isRunning(), ask(text), replace(exchange, text, {asTyped}), show(turnId, direction), retry(exchange), decide(exchange, toolCallId, isApproved, isLast). */
@@ -42,10 +57,10 @@ export class Exchange {
     this.prose = el("div", { class: "prose" });
     this.streamed = new StreamedMarkdown(this.prose);
     this.tools = new Map();
-    this.toolList = el("ul", { class: "tools", hidden: true, "aria-live": "polite", "aria-label": say("tools") });
+    this.toolList = el("ul", { class: "tools", hidden: true, "aria-live": "polite", "aria-label": gettext("Outils") });
     this.sourceList = el("div", { class: "sources", hidden: true });
     this.foot = el("footer", { class: "answer-foot" });
-    this.body = el("div", { class: "answer", hidden: true }, el("h3", { class: "hidden" }, say("answer")), this.toolList, this.prose, this.sourceList, this.foot);
+    this.body = el("div", { class: "answer", hidden: true }, el("h3", { class: "hidden" }, gettext("Réponse")), this.toolList, this.prose, this.sourceList, this.foot);
     this.element = el("article", { class: "exchange" }, this.asked.element, this.body);
   }
 
@@ -63,7 +78,7 @@ export class Exchange {
     this.toolList.hidden = true;
     this.foot.replaceChildren();
     this.prose.classList.remove("streaming");
-    this.prose.replaceChildren(el("p", { class: "waiting" }, el("i", {}, el("b")), el("span", {}, say("searching"))));
+    this.prose.replaceChildren(el("p", { class: "waiting" }, el("i", {}, el("b")), el("span", {}, gettext("Recherche dans les documents…"))));
     this.body.hidden = false;
     this.element.setAttribute("aria-busy", "true");
   }
@@ -102,16 +117,16 @@ export class Exchange {
   approval(tool, line) {
     const decide = (isApproved) => {
       line.classList.remove("awaiting");
-      line.replaceChildren(icon(isApproved ? "check" : "fence"), el("span", {}, say(isApproved ? "tool.approved" : "tool.denied", { name: readable(tool.name) })));
+      line.replaceChildren(icon(isApproved ? "check" : "fence"), el("span", {}, toolText({ ...tool, status: isApproved ? "approved" : "denied" })));
       const next = this.toolList.querySelector(".awaiting button");
       next?.focus();
       const isLast = !next;
       this.handlers.decide(this, tool.toolCallId, isApproved, isLast);
     };
-    return el("div", { class: "approval", role: "group", "aria-label": say("tool.awaiting", { name: readable(tool.name) }) },
+    return el("div", { class: "approval", role: "group", "aria-label": toolText(tool) },
       el("code", {}, tool.arguments),
-      action("check", say("tool.approve"), () => decide(true)),
-      action("close", say("tool.deny"), () => decide(false)));
+      action("check", gettext("Accepter"), () => decide(true)),
+      action("close", gettext("Refuser"), () => decide(false)));
   }
 
   /** The turn waits for the reader: the requests for approval stand, and what was written so far. */
@@ -128,7 +143,7 @@ export class Exchange {
     const ends = [...text.matchAll(SENTENCE_END)].map((end) => end.index + end[0].length);
     const end = isWhole ? text.length : ends.at(-1) ?? 0;
     const rest = text.slice(this.told, end).trim();
-    const said = this.told || !rest ? rest : say("answerReady", { text: rest });
+    const said = this.told || !rest ? rest : gettext("Réponse : {text}", { text: rest });
     this.told = Math.max(this.told, end);
     return said;
   }
@@ -151,7 +166,7 @@ export class Exchange {
     this.end();
     this.text = answer.content;
     this.answerSource = answer.answerSource;
-    if (!answer.content.trim()) { this.showUnanswered(answer.notice || say(answer.status === "interrupted" ? "interrupted" : "empty"), answer.status); return; }
+    if (!answer.content.trim()) { this.showUnanswered(answer.notice || (answer.status === "interrupted" ? gettext("Réponse interrompue") : gettext("Aucun texte n’a été produit.")), answer.status); return; }
     const template = document.createElement("template");
     template.innerHTML = answer.html;
     this.prose.replaceChildren(template.content);
@@ -201,7 +216,7 @@ export class Exchange {
   }
 
   showUnanswered(message, status = "") {
-    const retry = action("redo", say(status === "interrupted" ? "resume" : "retry"), () => this.again(UNFINISHED.has(status)));
+    const retry = action("redo", status === "interrupted" ? gettext("Reprendre la question") : gettext("Réessayer"), () => this.again(UNFINISHED.has(status)));
     this.body.hidden = false;
     this.prose.replaceChildren(el("div", { class: "unanswered" }, el("p", {}, message), retry));
     this.foot.replaceChildren();
@@ -212,7 +227,7 @@ export class Exchange {
   showOptions(questions) {
     const list = this.prose.querySelector("ul");
     const none = list ? [...list.children].slice(questions.length).map((item) => item.textContent.trim()) : [];
-    const choices = el("div", { class: "suggestions", role: "group", "aria-label": say("suggestions") },
+    const choices = el("div", { class: "suggestions", role: "group", "aria-label": gettext("Questions proposées") },
       ...[...questions, ...none].map((text) => el("button", { type: "button", class: "suggestion", dir: "auto", onclick: () => this.handlers.ask(text) }, tied(text))));
     if (list) list.replaceWith(choices); else this.prose.append(choices);
   }
@@ -221,7 +236,7 @@ export class Exchange {
     for (const link of this.prose.querySelectorAll("a.citation")) {
       const source = this.source(Number(link.dataset.n));
       if (!source) continue;
-      link.setAttribute("aria-label", say("citation", { n: source.n, title: sourceTitle(source) }));
+      link.setAttribute("aria-label", gettext("Source {n} : {title}", { n: source.n, title: sourceTitle(source) }));
     }
   }
 
@@ -232,9 +247,10 @@ export class Exchange {
     const isUncited = (source) => (cited.size > 0 || isByModel) && !cited.has(source.n);
     const list = (sources) => el("ol", {}, ...sources.map((source) => el("li", {}, this.sourceButton(source))));
     const others = this.sources.filter(isUncited);
-    const key = isByModel && !cited.size ? "consulted" : others.length === 1 ? "otherSource" : "otherSources";
-    const summary = say(key, { n: others.length });
-    this.sourceList.replaceChildren(...(key === "consulted" ? [] : [el("h4", {}, say("sources"))]), list(this.sources.filter((source) => !isUncited(source))),
+    const isOnlyRead = isByModel && !cited.size;
+    const several = isOnlyRead ? gettext("Passages consultés ({n})", { n: others.length }) : gettext("{n} autres passages", { n: others.length });
+    const summary = !isOnlyRead && others.length === 1 ? gettext("1 autre passage") : several;
+    this.sourceList.replaceChildren(...(isOnlyRead ? [] : [el("h4", {}, gettext("Sources"))]), list(this.sources.filter((source) => !isUncited(source))),
       ...(others.length ? [el("details", { class: "uncited" }, el("summary", {}, summary), list(others))] : []));
     this.sourceList.hidden = !this.sources.length;
   }
@@ -259,38 +275,39 @@ export class Exchange {
   showFoot({ status, answerSource, score, agent, notice, readAs, messageId, feedback }) {
     const labels = el("div", { class: "labels" }, provenance(answerSource, this.sources));
     if (config.urls.turnAdmin && VALIDATED.has(answerSource) && typeof score === "number") {
-      labels.append(el("span", { class: "provenance" }, say("score", { score: score.toLocaleString(config.language, { maximumFractionDigits: 2 }) })));
+      labels.append(el("span", { class: "provenance" }, gettext("Similarité : {score}", { score: score.toLocaleString(config.language, { maximumFractionDigits: 2 }) })));
     }
     if (agent) labels.append(label("gear", agent, "agent"));
-    if (status === "interrupted") labels.append(label("pause", say("interrupted"), "trouble"));
-    const trouble = notice || (status === "failed" ? say("failed") : "");
+    if (status === "interrupted") labels.append(label("pause", gettext("Réponse interrompue"), "trouble"));
+    const trouble = notice || (status === "failed" ? gettext("Réponse incomplète : une erreur est survenue") : "");
     if (trouble) labels.append(label("alert", trouble, "trouble"));
     const why = config.urls.turnAdmin && this.turnId
-      ? el("a", { class: "action", href: config.urls.turnAdmin.replace("{id}", this.turnId) }, icon("question"), say("why")) : null;
-    const again = { failed: "retry", interrupted: "resume" }[status] ?? (answerSource === "extractive" && notice ? "askModelAgain" : "askAgain");
+      ? el("a", { class: "action", href: config.urls.turnAdmin.replace("{id}", this.turnId) }, icon("question"), gettext("Pourquoi cette réponse ?")) : null;
+    const askAgain = answerSource === "extractive" && notice ? gettext("Demander encore au modèle") : gettext("Reposer");
+    const again = { failed: gettext("Réessayer"), interrupted: gettext("Reprendre la question") }[status] ?? askAgain;
     const isUnfinished = UNFINISHED.has(status);
     const thumbs = messageId ? new FeedbackButtons(messageId, feedback) : null;
     const actions = el("div", { class: "actions" },
       this.copyButton(),
-      action("redo", say(again), () => this.again(isUnfinished), isUnfinished ? null : say("askAgainHint")),
+      action("redo", again, () => this.again(isUnfinished), isUnfinished ? null : gettext("Reposer cette question")),
       thumbs?.up, thumbs?.down, why);
     this.foot.replaceChildren(...(readAs ? [this.readingLine(readAs)] : []), labels, actions, ...(thumbs ? [thumbs.form] : []));
   }
 
   /** The question was read otherwise than typed: how, and the way to have it looked up as it stands. */
   readingLine(text) {
-    const asTyped = el("button", { type: "button", class: "action", onclick: () => this.handlers.replace(this, this.question, { asTyped: true }) }, say("askAsTyped"));
-    return el("p", { class: "read-as" }, el("span", { dir: "auto", title: text }, say("readAs", { text })), asTyped);
+    const asTyped = el("button", { type: "button", class: "action", onclick: () => this.handlers.replace(this, this.question, { asTyped: true }) }, gettext("Poser telle quelle"));
+    return el("p", { class: "read-as" }, el("span", { dir: "auto", title: text }, gettext("Question lue ainsi : « {text} »", { text })), asTyped);
   }
 
   copyButton() {
-    const button = action("copy", say("copy"), async () => {
+    const button = action("copy", gettext("Copier"), async () => {
       const copied = await copyAnswers([this.copied()]);
-      const outcome = say(copied ? "copied" : "copyFailed");
+      const outcome = copyOutcome(copied);
       button.replaceChildren(icon(copied ? "check" : "alert"), outcome);
       announce(outcome);
-      setTimeout(() => button.replaceChildren(icon("copy"), say("copy")), 2000);
-    }, say("copyHint"));
+      setTimeout(() => button.replaceChildren(icon("copy"), gettext("Copier")), 2000);
+    }, gettext("Copier la réponse et ses sources"));
     return button;
   }
 
@@ -301,14 +318,15 @@ export class Exchange {
 }
 
 function sourceKind(source) {
-  if (source.learned_id) return say("kind.learned");
-  if (source.url) return say("kind.page");
-  return source.page ? say("kind.paged", { page: source.page }) : say("kind.document");
+  if (source.learned_id) return gettext("Réponse validée");
+  if (source.url) return gettext("Page du web");
+  return source.page ? gettext("Document, page {page}", { page: source.page }) : gettext("Document");
 }
 
 function sourceDate(source) {
   if (!source.date) return "";
-  return say(source.learned_id ? "date.validated" : "date.read", { date: SHORT_DATE.format(new Date(`${source.date}T12:00`)) });
+  const date = SHORT_DATE.format(new Date(`${source.date}T12:00`));
+  return source.learned_id ? gettext("validée le {date}", { date }) : gettext("lu le {date}", { date });
 }
 
 /** A line of a passage, without the marks of its Markdown. */
@@ -318,10 +336,10 @@ const beginning = (text) => plainText((text ?? "").slice(0, 2 * EXCERPT)).slice(
 const readable = (name) => name.replace(/__+/g, " · ").replace(/[_-]+/g, " ");
 
 function toolText(tool) {
-  if (tool.toolCallId === "reasoning") return say(tool.status === "running" ? "reasoning" : "reasoned");
+  if (tool.toolCallId === "reasoning") return tool.status === "running" ? gettext("Le modèle réfléchit…") : gettext("Le modèle a réfléchi");
   const seconds = tool.durationMs === null ? "" : (tool.durationMs / 1000).toLocaleString(config.language, { maximumFractionDigits: 1 });
-  const said = say(`tool.${tool.status}`, { name: readable(tool.name) });
-  return seconds && tool.status === "done" ? `${said} (${say("tool.seconds", { seconds })})` : said;
+  const said = TOOL_TEXTS[tool.status](readable(tool.name));
+  return seconds && tool.status === "done" ? `${said} (${gettext("{seconds} s", { seconds })})` : said;
 }
 
 function action(iconName, text, onclick, hint = null) {
@@ -334,11 +352,11 @@ function label(iconName, text, kind = "") {
 
 /** How the answer was given. A stored reply without a source is one to a greeting or to thanks; one whose source is no document is staff's. */
 function provenance(answerSource, sources) {
-  const iconName = PROVENANCE[answerSource];
-  if (!iconName) return null;
-  if (answerSource === "direct_qa" && !sources.length) return label("smile", say("source.courtesy"));
-  if (answerSource === "direct_qa" && !sources[0].document_id) return label(iconName, say("source.learned"), "validated");
-  return label(iconName, say(`source.${answerSource}`), VALIDATED.has(answerSource) ? "validated" : "");
+  if (!PROVENANCE[answerSource]) return null;
+  const [iconName, text] = PROVENANCE[answerSource];
+  if (answerSource === "direct_qa" && !sources.length) return label("smile", gettext("Formule de politesse"));
+  if (answerSource === "direct_qa" && !sources[0].document_id) return label(iconName, gettext("Réponse validée par l’équipe"), "validated");
+  return label(iconName, text, VALIDATED.has(answerSource) ? "validated" : "");
 }
 
 export class Thread {
@@ -381,7 +399,7 @@ export class Thread {
     }
     for (const exchange of this.exchanges) {
       if (exchange.turnId === runningTurnId) exchange.begin();
-      else if (!exchange.isOver) exchange.showUnanswered(exchange.notice || say(exchange.status === "interrupted" ? "interrupted" : "unanswered"), exchange.status);
+      else if (!exchange.isOver) exchange.showUnanswered(exchange.notice || (exchange.status === "interrupted" ? gettext("Réponse interrompue") : gettext("Cette question est restée sans réponse.")), exchange.status);
     }
     this.showWelcome(!this.exchanges.length);
     this.follows = true;

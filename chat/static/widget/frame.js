@@ -2,7 +2,7 @@
 // this frame's storage, which browsers keep apart for each site; where there is no storage, it lasts until the page is left.
 
 import { Composer } from "../chat/composer.js";
-import { announce, byId, config, el, newId, onClick, PASSING, pause, say, STORAGE_UNAVAILABLE } from "../chat/dom.js";
+import { announce, byId, config, el, gettext, newId, onClick, PASSING, pause, STORAGE_UNAVAILABLE } from "../chat/dom.js";
 import { eventsOf } from "../chat/events.js";
 import { closePassage } from "../chat/passage.js";
 import { Thread } from "../chat/thread.js";
@@ -52,7 +52,7 @@ function forget() {
 }
 
 class Refusal extends Error {
-  constructor(status, body) { super(body.message || say("requestFailed")); this.status = status; this.code = body.code; }
+  constructor(status, body) { super(body.message || gettext("La demande a échoué. Réessayez.")); this.status = status; this.code = body.code; }
 }
 
 /** A request of this visitor. Throws `Refusal` for an answer that is no success, `TypeError` where nobody answers. */
@@ -120,8 +120,8 @@ async function follow(turn) {
       turn.waits = PASSING.includes(error.code);
     }
     if (running !== turn) return;
-    if (turn.waits) notify(say("storageWaiting"), true);
-    else if (tries >= RETRY_MS.length) { refused(turn, new Error(say("offline"))); return; }
+    if (turn.waits) notify(gettext("Le service est occupé ou momentanément indisponible. Votre question est gardée : elle repart d’elle-même."), true);
+    else if (tries >= RETRY_MS.length) { refused(turn, new Error(gettext("Le serveur ne répond pas. Vérifiez votre connexion, puis réessayez."))); return; }
     await pause(RETRY_MS[Math.min(tries, RETRY_MS.length - 1)]);
   }
 }
@@ -136,7 +136,7 @@ function receive(turn, event) {
       if (conversation !== event.conversationId) {
         conversation = event.conversationId;
         remember();
-        if (!storage) notify(say("notKept"), true);
+        if (!storage) notify(gettext("Votre navigateur ne garde rien ici : quittez la page, et cette conversation s’oublie."), true);
       }
       exchange.begin(event.turnId);
       return false;
@@ -145,8 +145,8 @@ function receive(turn, event) {
     case "sources": exchange.setSources(event.sources); return false;
     case "tool": exchange.setTool(event); return false;
     case "done":
-      if (event.status === "awaiting_approval") exchange.fail(say("approval")); else exchange.finish(event);
-      announce(say("answerReady", { text: exchange.prose.textContent }));
+      if (event.status === "awaiting_approval") exchange.fail(gettext("Cette réponse demande un accord, qui ne peut pas être donné ici.")); else exchange.finish(event);
+      announce(gettext("Réponse : {text}", { text: exchange.prose.textContent }));
       break;
     case "error":
       if (event.code === STORAGE_UNAVAILABLE && isToRunAgain(turn, event)) return false;

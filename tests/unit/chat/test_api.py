@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import re
 import uuid
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
-import chat
 from agents.errors import (
     ApplicationError,
     LLMCutError,
@@ -31,7 +28,6 @@ from chat.api.errors import error_response
 from chat.api.openai import InterruptedTurnError
 from chat.api.openai_forms import ClientThread, WireError, read_messages, url_citations
 from chat.api.questions import server_sent_event
-from chat.page.views import page_strings
 from chat.protocol import Delta, Done, Event, Failure, Meta
 from chat.runs.runner import runner
 from knowledge.errors import EmbeddingUnavailableError, VectorStoreUnavailableError
@@ -238,16 +234,6 @@ def test_behind_tls_the_proxys_scheme_counts(settings: Settings) -> None:
 def test_the_origins_that_forms_are_accepted_from(settings: Settings, trusted: str, origin: str, allowed: bool) -> None:
     settings.CSRF_TRUSTED_ORIGINS = [trusted]
     assert is_allowed(scope("localhost:8000", origin)) is allowed
-
-
-SCRIPTS = Path(chat.__file__).parent / "static" / "chat"
-_SAID = re.compile(r'\bsay\("([\w.]+)"')
-
-
-def test_every_word_of_the_scripts_is_given_to_them() -> None:
-    said = {key for path in SCRIPTS.glob("*.js") for key in _SAID.findall(path.read_text())}
-    assert said
-    assert said <= page_strings(None).keys()
 
 
 QUESTION = "Combien coûte la carte ?"

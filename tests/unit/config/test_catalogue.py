@@ -14,13 +14,15 @@ from django.core.management import call_command
 from django.test import override_settings
 
 ROOT = Path(__file__).resolve().parents[3]
-CATALOGUES = sorted((ROOT / "locale").glob("*/LC_MESSAGES/django.po"))
-ENGLISH = ROOT / "locale" / "en" / "LC_MESSAGES" / "django.po"
+CATALOGUES = sorted((ROOT / "locale").glob("*/LC_MESSAGES/*.po"))
+ENGLISH = Path("locale", "en", "LC_MESSAGES")
 #: What `make messages` leaves out as well.
 NOT_TRANSLATED = {"tests", "benchmarks"}
 PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%%|\{\w*\}")
 
-each_catalogue = pytest.mark.parametrize("path", CATALOGUES, ids=[path.parents[1].name for path in CATALOGUES])
+each_catalogue = pytest.mark.parametrize(
+    "path", CATALOGUES, ids=[f"{path.parents[1].name}-{path.stem}" for path in CATALOGUES]
+)
 
 
 def _read(path: Path) -> Catalog:
@@ -65,7 +67,7 @@ def _copy_of_the_sources(target: Path) -> None:
     for folder in {*packages, ROOT / "templates"}:
         if folder.name in NOT_TRANSLATED:
             continue
-        for suffix in ("py", "html", "txt"):
+        for suffix in ("py", "html", "txt", "js"):
             for source in folder.rglob(f"*.{suffix}"):
                 copy = target / source.relative_to(ROOT)
                 copy.parent.mkdir(parents=True, exist_ok=True)
@@ -131,17 +133,21 @@ def test_no_text_is_translated_within_an_f_string_where_the_extraction_does_not_
     assert found == []
 
 
+def test_texts_of_scripts_stand_where_the_extraction_sees_them() -> None:
+    calls = [call for path in ROOT.glob("*/static/**/*.js") for call in re.findall(r"\bgettext\(.", path.read_text())]
+    assert set(calls) == {'gettext("', "gettext(t"}, "a literal, but for the parameter of the definition"
+
+
 @pytest.mark.skipif(shutil.which("xgettext") is None, reason="GNU gettext (xgettext) is absent")
+@pytest.mark.parametrize("domain", ["django", "djangojs"])
 def test_a_fresh_extraction_finds_no_text_that_the_catalogue_lacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    domain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _copy_of_the_sources(tmp_path)
     monkeypatch.chdir(tmp_path)
     with override_settings(LOCALE_PATHS=[str(tmp_path / "locale")]):
-        call_command("makemessages", locale=["en"], no_location=True, verbosity=0)
-    extracted = {
-        _key(message) for message in _messages(_read(tmp_path / "locale" / "en" / "LC_MESSAGES" / "django.po"))
-    }
+        call_command("makemessages", domain=domain, locale=["en"], no_location=True, verbosity=0)
+    extracted = {_key(message) for message in _messages(_read(tmp_path / ENGLISH / f"{domain}.po"))}
     assert len(extracted) > 100, "the extraction has found next to nothing"
-    lacking = extracted - {_key(message) for message in _messages(_read(ENGLISH))}
+    lacking = extracted - {_key(message) for message in _messages(_read(ROOT / ENGLISH / f"{domain}.po"))}
     assert lacking == set(), "run `make messages` and translate what is new"
