@@ -46,6 +46,8 @@ from chat.turn.values import TurnContext, TurnInProgress, TurnRequest  # noqa: E
 from faqs.second_key.same_question import would_serve  # noqa: E402
 from knowledge.chunking import chunk_document  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose  # noqa: E402
+from knowledge.language.spelling import NO_WORDS  # noqa: E402
+from knowledge.language.typed import read_typed  # noqa: E402
 from knowledge.readers.registry import parse_document  # noqa: E402
 from knowledge.search import SearchResult  # noqa: E402
 from knowledge.thresholds import Rate, threshold_profile  # noqa: E402
@@ -79,7 +81,7 @@ def rule_rates(dialogues: Sequence[Dialogue]) -> dict[str, dict[str, Rate]]:
     for split in SPLITS:
         for language in ("fr", "en"):
             part = [d for d in dialogues if (d.split, d.language) == (split, language)]
-            said = [d for d in part if leaning_rule(d.question, d.previous)]
+            said = [d for d in part if leaning_rule(d.question)]
             right = sum(d.follow_up for d in said)
             table[f"{split} {language}"] = {
                 "precision": Rate(right, len(said)),
@@ -109,7 +111,7 @@ def message_rates(messages: Sequence[SpokenMessage]) -> dict[str, dict[str, Rate
     table = {}
     for language in ("fr", "en"):
         part = [m for m in messages if m.language == language]
-        said = [m for m in part if leaning_rule(m.question, m.previous, m.answer)]
+        said = [m for m in part if leaning_rule(read_typed(m.question, NO_WORDS).text, m.answer)]
         leaning = sum(m.leans for m in part)
         table[language] = {
             "recall": Rate(sum(m.leans for m in said), leaning),
@@ -119,15 +121,14 @@ def message_rates(messages: Sequence[SpokenMessage]) -> dict[str, dict[str, Rate
 
 
 def mistaken_rates(folder: Path) -> dict[str, dict[str, Rate]]:
-    """Questions that were written to stand alone, each after the one before it in the file: taken for leaning."""
+    """Questions that were written to stand alone: taken for leaning."""
     table = {}
     for name in STANDALONE:
         with (folder / name).open(encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file) if name.endswith(".csv") else map(json.loads, file)
             questions = list(dict.fromkeys(row["question"] for row in rows))
-        pairs = list(zip(questions, questions[1:], strict=False))
-        wrong = sum(bool(leaning_rule(asked, previous)) for previous, asked in pairs)
-        table[name] = {"mistaken": Rate(wrong, len(pairs))}
+        wrong = sum(bool(leaning_rule(asked)) for asked in questions[1:])
+        table[name] = {"mistaken": Rate(wrong, len(questions) - 1)}
     return table
 
 
@@ -150,7 +151,7 @@ def served_unresolved(
             asked=question,
             score=float(scores[at, place]),
             threshold=threshold,
-            is_follow_up=bool(leaning_rule(question, leaning[at].previous)),
+            is_follow_up=bool(leaning_rule(question)),
         ).served
     ]
 

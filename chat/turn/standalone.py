@@ -31,10 +31,9 @@ from chat.thread.messages import check_isolation
 from chat.turn.stored_answers import none_was_meant, was_offered
 from chat.turn.values import DIRECT_MODEL, Exchange, StandaloneQuestion, Trace, TurnInProgress
 from faqs.neighbours import staff_reply
-from faqs.second_key.reading import read_pair
 from knowledge.language.spelling import Vocabulary
 from knowledge.language.typed import Courtesy, Kind, TypedQuestion, courtesy_in, read_typed
-from knowledge.language.words import fold, fold_letters, language_of, light_stem, one_of, word_class, words
+from knowledge.language.words import fold, fold_letters, language_of, one_of, word_class, words
 from knowledge.search import is_vocabulary_known, vocabulary_of
 from knowledge.vectors.base import collection_alias, vector_store
 
@@ -279,13 +278,6 @@ def _beginnings(text: str) -> set[str]:
 _CONNECTIVE_HEAD = re.compile(rf"^(?:{one_of('connective_openings')})(?=[\s,?]|$)")
 _GOING_ON = re.compile(rf"^(?:{one_of('going_on')})(?=[\s,])")
 _CONNECTIVE_TAIL = re.compile(rf"(?:^|[\s,])(?:{one_of('connective_closings')})\s*\?*$")
-#: « Dans quel délai ? », "Which form?": a question word and one noun.
-_ELLIPTIC_MEASURE = re.compile(r"^(?:[\w']+ )?(?:quels?|quelles?|combien de|what|which|how (?:long|much|many)) ?\S*$")
-#: A modal, a person and one verb without its object: "On peut refuser ?", "Serai-je remboursé ?", "Can I appeal?".
-_NO_COMPLEMENT = re.compile(
-    r"^(?:(?:je|on|nous|vous|j') ?\w+|\w+-(?:t-)?(?:je|on|nous|vous)|faut-il|il faut)(?: etre)?(?: \w+)?$|"
-    r"^(?:will|would|can|could|do|must|should|may|am|did|have) (?:i|we|you) (?:\w+ )?(?:be |get |(?:have|need) to )?\w+$"
-)
 _DEMONSTRATIVE = re.compile(
     r"\b(?:cela|ca|ceci|celui|celle|ceux|celles|la-dessus|la-dedans|dedans|(?<!-)dessus|la-bas|"
     r"le meme|la meme|les memes|the same|do so|ones|one$|(?:an?|the|other|another) (?:\w+ )?one|"
@@ -307,7 +299,6 @@ _OBJECT_PRONOUN = re.compile(
     r"(?:\b(?:comment|quand|pourquoi|combien|dois|doit|peux|peut|faut|veux|vais|pour|sans)|-(?:je|on|nous|vous|il|elle))"
     rf" (?:(?:le|la|les|lui|leur|en) |l')(?!(?:{one_of('nouns_like_infinitives')})s?\b)\w+(?:er|ir|re|oir)\b"
 )
-_DEFINITE = re.compile(r"\b(?:(?:les?|la|une?|mon|ma|mes|ton|ta|tes|notre|nos|votre|vos) |l')\w{3,}")
 _CLAUSE_HEAD = re.compile(
     r"^(?:si|quand|lorsque|pour|en|avec|sans|chez|a|au|aux|dans|if|when|for|in|with|without|at|on)\b"
 )
@@ -324,8 +315,6 @@ _VERB = re.compile(
 _FRAGMENT_WORDS = 2
 #: Longer questions say what they are about; rules read their beginning, in bounded time.
 _READ_CHARACTERS = 500
-#: Of what was said before, so much is looked through for the nouns that a message takes up.
-_SAID_CHARACTERS = 2_000
 #: A pronoun or pointer is taken to be explained by two such words before it.
 _NAMED_BEFORE = 2
 _WORDS = re.compile(r"[^\W_]{2,}|\d")
@@ -337,7 +326,7 @@ TAKEN_UP = frozenset(("assent", "choice", "reply"))
 
 def standalone_question(question: str, previous_question: str, answer: str = "") -> StandaloneQuestion:
     """Join a follow-up to the question before it for search; `answer` is the answer to that one."""
-    rule = leaning_rule(question, previous_question, answer) if previous_question else ""
+    rule = leaning_rule(question, answer) if previous_question else ""
     if not rule:
         return StandaloneQuestion(text=question, is_follow_up=False, question=question)
     joined = f"{previous_question}\n{question}"
@@ -347,38 +336,33 @@ def standalone_question(question: str, previous_question: str, answer: str = "")
 def leaned_on(questions: Sequence[str]) -> str:
     """The context of a follow-up: the last question that stands alone and those after it, oldest first."""
     first = len(questions) - 1
-    while first > 0 and leaning_rule(questions[first], questions[first - 1]):
+    while first > 0 and leaning_rule(questions[first]):
         first -= 1
     return "\n".join(questions[first:])
 
 
-def leaning_rule(question: str, previous: str, answer: str = "") -> str:
-    """The rule by which a message of a conversation depends on the previous exchange, or an empty string."""
+def leaning_rule(question: str, answer: str = "") -> str:
+    """The rule by which a message depends on the exchange before it, which ended with `answer`; or an empty string."""
     read = question[:_READ_CHARACTERS].strip()
     folded = _folded(read)
     core = without_openers(folded)
-    is_question = read.endswith("?")
-    said = _folded(f"{previous[:_READ_CHARACTERS]} {answer[:_SAID_CHARACTERS]}")
     rest = _without_connectives(core)
-    if rest != core and _asks_by_itself(rest, read, said):
-        # « Quels tarifs pour les mineurs ? », « Et combien coûte la carte ? » ask for one kind of thing, for the same.
-        one, other = read_pair(previous[:_READ_CHARACTERS], read)
-        if one.kind is not other.kind:
-            return ""
-    if rule := reply_rule(folded, core, answer, is_question=is_question) or follow_up_rule(core):
+    if rest != core and _asks_by_itself(rest):
+        return ""
+    if rule := reply_rule(folded, core, answer, is_question=read.endswith("?")) or follow_up_rule(core):
         return rule
-    return "" if _names_topic(core) else subject_rule(core, read, said)
+    return "" if _names_topic(core) else subject_rule(core)
 
 
 def follow_up_rule(question: str) -> str:
     """The rule by which the question is incomplete in any context, or an empty string."""
     folded = _folded(question[:_READ_CHARACTERS])
-    bare = " ".join(_IMPERSONAL.sub(" _ ", folded).split())
     if _CONNECTIVE_HEAD.search(folded) or _CONNECTIVE_TAIL.search(folded):
         return "connective"
     if not _names_topic(folded):
-        if _is_elliptic(folded, bare):
+        if not _VERB.search(folded) and len(_specific_words(folded)) <= _FRAGMENT_WORDS:
             return "ellipsis"
+        bare = " ".join(_IMPERSONAL.sub(" _ ", folded).split())
         if _points_outside(bare, _DEMONSTRATIVE):
             return "demonstrative"
         if _has_loose_pronoun(bare):
@@ -394,14 +378,14 @@ def _without_connectives(core: str) -> str:
     return rest
 
 
-def _asks_by_itself(rest: str, read: str, said: str) -> bool:
-    """Whether the rest is a whole question with a subject that the conversation has not mentioned."""
+def _asks_by_itself(rest: str) -> bool:
+    """Whether the rest is a whole question with a subject: two words of content."""
     is_clause = _CLAUSE_HEAD.search(rest) and not rest.startswith(("quand ", "when "))
     asked = rest.partition(",")[2] if is_clause else rest
     if not _VERB.search(asked) or follow_up_rule(rest):
         return False
     # « Et pour les réunions, quel jour est prévu ? »: what is asked is not in the clause before the comma.
-    return names_new_things(asked, read, said) and not subject_rule(rest, read, said)
+    return len(set(filter(_is_specific, _TOKENS.findall(asked)))) >= 2 and not subject_rule(rest)
 
 
 def _folded(question: str) -> str:
@@ -417,12 +401,6 @@ def _names_topic(folded: str) -> bool:
     return bool(found and _specific_words(head) and not _CLAUSE_HEAD.search(head) and not _VERB.search(head))
 
 
-def _is_elliptic(folded: str, bare: str) -> bool:
-    if _ELLIPTIC_MEASURE.search(folded) or _NO_COMPLEMENT.search(bare):
-        return True
-    return not _VERB.search(folded) and len(_specific_words(folded)) <= _FRAGMENT_WORDS
-
-
 def _points_outside(bare: str, pointer: re.Pattern[str]) -> bool:
     """Whether the question has such a pointer and no earlier words that it could refer to."""
     return any(len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE for found in pointer.finditer(bare))
@@ -430,10 +408,8 @@ def _points_outside(bare: str, pointer: re.Pattern[str]) -> bool:
 
 def _has_loose_pronoun(bare: str) -> bool:
     """Whether the question has a pronoun without an antecedent in the question."""
-    for found in _FRENCH_SUBJECT.finditer(bare):
-        before = bare[: found.start()]
-        if not _specific_words(before) and not _DEFINITE.search(before):
-            return True
+    if any(not _specific_words(bare[: found.start()]) for found in _FRENCH_SUBJECT.finditer(bare)):
+        return True
     if any(not _is_named_before(bare[: found.start()]) for found in _ENGLISH_PRONOUN.finditer(bare)):
         return True
     return _points_outside(bare, _OBJECT_PRONOUN)
@@ -456,7 +432,7 @@ def folded_words(text: str) -> list[str]:
 
 
 def asking_part(text: str) -> str:
-    """A message without the assents and thanks around what it asks."""
+    """A message without the assents and thanks before what it asks."""
     return without_openers(_folded(text))
 
 
@@ -470,11 +446,7 @@ _ASSENT = rf"(?:{one_of('assents')})"
 _POLITE = rf"(?:{one_of('politeness')})"
 _COURTESY = re.compile(rf"^(?:{_POLITE}(?:[\s,.!:;-]+|$))+")
 _OPENERS = re.compile(rf"^(?:(?:{_POLITE}|{_ASSENT})(?:[\s,.!:;-]+|$))+")
-#: "As well" is no assent.
-_CLOSERS = re.compile(rf"(?:[\s,.!-]+(?<!\bas )(?:{_POLITE}|{_ASSENT}))+[\s.!]*$")
 _PART = re.compile(rf"^(?:{one_of('parts')})$")
-#: « est-elle », « peut-on », « y a-t-il »: of the verbs with a subject behind them, those that say nothing.
-_INVERTED = re.compile(rf"^(?:{one_of('common_verbs')})-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles|ce)$")
 _COPULAS = word_class("copulas")
 _CHOICES = word_class("choices")
 _DEFINITE_HEADS = word_class("definite")
@@ -488,9 +460,6 @@ _EXISTENCE = re.compile(rf"^(?:{one_of('existence')})\b")
 _COMPARISON = re.compile(rf"(?:^|[\s'])(?:{one_of('comparisons')})(?=[\s,]|$)")
 _ASKS = re.compile(rf"\b(?:{one_of('asking')})\b|-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles)\b")
 _TOKENS = re.compile(r"[^\W_]+(?:-[^\W_]+)*'?")
-#: Capitals that begin no sentence, and names in capitals; not "I".
-_NAME = re.compile(r"(?<![.?!:]\s)(?<!^)\b(?!I\b)[A-ZÀ-Ý][\w’-]+|\b[A-Z]{2,}\w*")
-_NO_NAME = word_class("no_names")
 #: A reply has few words; a longer message tells something of its own.
 _REPLY_WORDS = 10
 #: From here on a message says enough to be understood by itself.
@@ -500,9 +469,8 @@ _PREDICATE = 1
 
 
 def without_openers(folded: str) -> str:
-    """The message without the assents and thanks around it; empty where it is nothing else."""
-    rest = _OPENERS.sub("", folded)
-    return _CLOSERS.sub("", rest).strip(" ,.!") if rest else ""
+    """The message without the assents and thanks before it; empty where it is nothing else."""
+    return _OPENERS.sub("", folded).strip(" ,.!")
 
 
 def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str:
@@ -521,39 +489,23 @@ def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str
     return ""
 
 
-def names_new_things(core: str, raw: str, said: str) -> bool:
-    """Whether the message has two content words that were not said before, or one and a name."""
-    given = _stems(said)
-    new = {_stem(token) for token in _TOKENS.findall(core) if _is_specific(token)} - given
-    return len(new) >= 2 or (bool(new) and _has_name(raw))
-
-
-def subject_rule(core: str, raw: str, said: str) -> str:
-    """Why the message has no subject of its own, or an empty string. `raw` is the message as it was typed."""
+def subject_rule(core: str) -> str:
+    """Why the message has no subject of its own, or an empty string."""
     tokens = _TOKENS.findall(core)
     specific = [at for at, token in enumerate(tokens) if _is_specific(token)]
-    if len(specific) > _MOST_SPECIFIC or _has_name(raw):
+    if len(specific) > _MOST_SPECIFIC:
         return ""
     if len(specific) < _MOST_SPECIFIC and _COMPARISON.search(core):
         return "comparison"
     if found := _EXISTENCE.search(core):
         return "" if _is_completed(core[found.end() :]) else "existence"
-    if _has_part_of_its_own(tokens):
-        return ""
     if not specific:
         return "generic"
-    return "definite" if _is_anaphoric(tokens, specific, _stems(said)) else ""
+    return "definite" if _is_anaphoric(tokens, specific) else ""
 
 
 def _chooses(token: str) -> bool:
     return token in _CHOICES | _DEFINITE_HEADS | _INDEFINITE or token.isdigit() or len(token) == 1
-
-
-def _has_name(raw: str) -> bool:
-    """Whether the message holds a proper name; capitals show none where the whole message is in capitals."""
-    if raw.isupper():
-        return False
-    return any(fold(name) not in _NO_NAME for name in _NAME.findall(raw))
 
 
 def _is_completed(rest: str) -> bool:
@@ -561,17 +513,11 @@ def _is_completed(rest: str) -> bool:
     return any(token in _COMPLETING for token in _TOKENS.findall(rest)[1:])
 
 
-def _has_part_of_its_own(tokens: Sequence[str]) -> bool:
-    """« Comment contester une amende ? » names what it is about, « L'amende est de combien ? » does not."""
-    return any(token in _INDEFINITE | _POSSESSIVE and _is_part(tokens[at + 1]) for at, token in enumerate(tokens[:-1]))
-
-
-def _is_anaphoric(tokens: Sequence[str], specific: Sequence[int], given: frozenset[str]) -> bool:
-    """Whether its one definite noun is a part of something, was said, or is the subject of an English question."""
+def _is_anaphoric(tokens: Sequence[str], specific: Sequence[int]) -> bool:
+    """Whether its one definite noun is a part of something, or the subject of the question."""
     heads = [at + 1 for at, token in enumerate(tokens[:-1]) if token in _DEFINITE_HEADS]
     for head in heads:
-        noun = tokens[head]
-        if not (_is_subject(tokens, head) or _is_part(noun) or _stem(noun) in given):
+        if not (_is_subject(tokens, head) or _is_part(tokens[head])):
             continue
         others = [at for at in specific if at != head]
         if len(others) <= _PREDICATE and not any(_is_noun_like(tokens, at) for at in others):
@@ -610,19 +556,9 @@ def _is_specific(token: str) -> bool:
         or len(word) == 1
         or _GENERIC.match(word)
         or _PART.match(word)
-        or _INVERTED.search(word)
     )
 
 
 @lru_cache(maxsize=4096)
 def _is_part(word: str) -> bool:
     return bool(_PART.match(word))
-
-
-def _stems(said: str) -> frozenset[str]:
-    return frozenset(_stem(word) for word in _TOKENS.findall(said) if len(word) > 2 or word.isdigit())
-
-
-def _stem(word: str) -> str:
-    """One beginning for a noun and the verb beside it: « appel », « appelez »."""
-    return light_stem(light_stem(word, "fr"), "en")[:5]
