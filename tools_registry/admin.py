@@ -3,7 +3,7 @@ sources of remote tools, whose tools stand in the list of all tools, inactive at
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from asgiref.sync import async_to_sync
@@ -16,8 +16,6 @@ from django.db.models import CharField, Count, Exists, Model, OuterRef, Q, Query
 from django.db.models.functions import Cast
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern, path
-from django.utils.decorators import method_decorator
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator, format_lazy
@@ -243,6 +241,7 @@ class ToolOverrideAdmin(StaffAdmin):
     actions = ("activate", "deactivate")
     list_per_page = 50
     autocomplete_fields = ("agents",)
+    own_pages = (("<int:tool_id>/call/", try_tool, "call"),)
     readonly_fields = (
         "tool_name",
         "origin",
@@ -255,10 +254,6 @@ class ToolOverrideAdmin(StaffAdmin):
         "failure",
         "schema",
     )
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(try_tool)
-        return [path("<int:tool_id>/call/", view, name="tools_registry_tooloverride_call"), *super().get_urls()]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return _ToolChangeList
@@ -471,6 +466,20 @@ def _readings() -> QuerySet[Job]:
     return Job.objects.filter(kind=JobKind.TOOL_SOURCE, status__in=OPEN_JOBS)
 
 
+def _read_soon(request: HttpRequest, sources: Iterable[ToolSource]) -> None:
+    for source in sources:
+        jobs.enqueue(JobKind.TOOL_SOURCE, key=str(source.pk))
+        said = gettext("%(source)s : la lecture commence ; cette liste dit où elle en est.")
+        messages.info(request, said % {"source": source})
+
+
+@require_POST
+def read_now(request: HttpRequest, source_id: int) -> HttpResponse:
+    require(request, "tools_registry.change_toolsource")
+    _read_soon(request, visible(request, ToolSource.objects.filter(pk=source_id)))
+    return HttpResponseRedirect(admin_url(ToolSource, "changelist"))
+
+
 @admin.register(ToolSource)
 class ToolSourceAdmin(StaffAdmin):
     purpose = _("Serveurs MCP et services OpenAPI dont viennent des outils.")
@@ -483,6 +492,7 @@ class ToolSourceAdmin(StaffAdmin):
     search_fields = ("name", "slug", "url")
     ordering = ("name",)
     actions = ("refresh",)
+    own_pages = (("<int:source_id>/read/", read_now, "read"),)
     readonly_fields = ("tools", "refreshed_at", "last_error", "unusable")
     fieldsets = (
         (None, {"fields": ("name", "slug", "kind", "is_active")}),
@@ -491,41 +501,29 @@ class ToolSourceAdmin(StaffAdmin):
         (_("Dernière lecture"), {"fields": ("tools", "refreshed_at", "last_error", "unusable")}),
     )
 
+    annotations: ClassVar = {
+        "is_reading": Exists(_readings().filter(key=Cast(OuterRef("pk"), CharField()))),
+        "present": Count("tools", filter=Q(tools__is_present=True)),
+        "allowed": Count("tools", filter=Q(tools__is_present=True, tools__is_active=True)),
+    }
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolSource]:
         sources: QuerySet[ToolSource] = super().get_queryset(request)
-        reading = _readings().filter(key=Cast(OuterRef("pk"), CharField()))
-        return sources.defer("document").annotate(
-            is_reading=Exists(reading),
-            present=Count("tools", filter=Q(tools__is_present=True)),
-            allowed=Count("tools", filter=Q(tools__is_present=True, tools__is_active=True)),
-        )
+        return sources.defer("document")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         shown = {"refresh_seconds": REFRESH_SECONDS if _readings().exists() else 0}
         return super().changelist_view(request, {**shown, **(extra_context or {})})
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.read_now)
-        return [path("<int:source_id>/read/", view, name="tools_registry_toolsource_read"), *super().get_urls()]
-
-    @method_decorator(require_POST)
-    def read_now(self, request: HttpRequest, source_id: int) -> HttpResponse:
-        require(request, "tools_registry.change_toolsource")
-        self.refresh(request, visible(request, ToolSource.objects.filter(pk=source_id)))
-        return HttpResponseRedirect(admin_url(ToolSource, "changelist"))
-
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """A new source is read at once."""
         super().save_model(request, obj, form, change)
         if not change:
-            self.refresh(request, ToolSource.objects.filter(pk=obj.pk))
+            _read_soon(request, [obj])
 
     @admin.action(description=_("Lire la liste des outils"), permissions=["change"])
     def refresh(self, request: HttpRequest, queryset: QuerySet[ToolSource]) -> None:
-        for source in queryset:
-            jobs.enqueue(JobKind.TOOL_SOURCE, key=str(source.pk))
-            said = gettext("%(source)s : la lecture commence ; cette liste dit où elle en est.")
-            messages.info(request, said % {"source": source})
+        _read_soon(request, queryset)
 
     @admin.display(description=_("outils permis"))
     def tools(self, source: Any) -> SafeString | str:

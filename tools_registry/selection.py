@@ -19,9 +19,8 @@ from functools import cache, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from agents.effective import EffectiveConfig
 from agents.llm.base import LanguageModel, language_model
-from agents.settings import ToolMode
+from agents.settings import Knobs, ToolMode
 from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
 from knowledge.errors import CollectionMissingError
 from knowledge.language.words import fold, meanings_of, word_class, words
@@ -155,20 +154,7 @@ class SelectedTool:
     reason: SelectionReason
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionSettings:
-    """What selection reads of a configuration, for commands and for trying a question."""
-
-    tool_mode: str
-    tool_top_k: int
-    tool_threshold: float | None
-    tools_enabled: bool = True
-
-
-SelectionConfig = EffectiveConfig | SelectionSettings
-
-
-def effective_threshold(config: SelectionConfig) -> float | None:
+def effective_threshold(config: Knobs) -> float | None:
     """Staff's threshold, else the one of the embedding model in use, else none."""
     if config.tool_threshold is not None:
         return config.tool_threshold
@@ -210,7 +196,7 @@ def tool_limit() -> int:
     return LanguageModel.most_tools if model is None else model.most_tools
 
 
-def mode_in_use(config: SelectionConfig, candidates: ToolList) -> str:
+def mode_in_use(config: Knobs, candidates: ToolList) -> str:
     """Return the mode that chooses tools: the configured one, but `local` for more tools than `direct` can offer."""
     if config.tool_mode == ToolMode.DIRECT and len(candidates) > tool_limit():
         return ToolMode.LOCAL.value
@@ -218,12 +204,7 @@ def mode_in_use(config: SelectionConfig, candidates: ToolList) -> str:
 
 
 def select_tools(
-    *,
-    question_vector: Vectors,
-    question: str,
-    candidates: ToolList,
-    recent: Sequence[str] = (),
-    config: SelectionConfig,
+    *, question_vector: Vectors, question: str, candidates: ToolList, recent: Sequence[str] = (), config: Knobs
 ) -> list[SelectedTool]:
     """The tools to offer: resident ones, by score, then `recent`; a phrasing of a tool finds it in every mode."""
     if not config.tools_enabled or not candidates:
@@ -377,9 +358,7 @@ class Simulation:
     sent: str
 
 
-def simulate_selection(
-    question: str, *, tags: frozenset[str], agent_id: int | None, config: SelectionConfig
-) -> Simulation:
+def simulate_selection(question: str, *, tags: frozenset[str], agent_id: int | None, config: Knobs) -> Simulation:
     """Select for `question` as a turn does, and rank what was not selected too."""
     vector = embedder().embed_one(question, purpose=Purpose.QUERY)
     candidates = available_tools(user_tags=tags, agent_id=agent_id)

@@ -185,14 +185,15 @@ def install(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _chosen(text: str, vectors: Any) -> Any:
+    from agents.settings import Knobs
     from tools_registry.catalog import tools_at_hand
-    from tools_registry.selection import SelectionSettings, select_tools
+    from tools_registry.selection import select_tools
 
     return select_tools(
         question_vector=vectors[text],
         question=text,
         candidates=tools_at_hand(user_id=None, agent_id=None),
-        config=SelectionSettings("local", tool_top_k=5, tool_threshold=-1.0),
+        config=Knobs(tool_mode="local", tool_top_k=5, tool_threshold=-1.0),
     )
 
 

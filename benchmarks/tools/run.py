@@ -75,6 +75,7 @@ def measure_turn_step() -> None:
     from agents.effective import effective_config
     from agents.models import Agent, Deployment
     from chat.turn.tool_loop import choose_tools, load_tool_ground
+    from chat.turn.values import TurnRequest
     from knowledge.embeddings.base import Purpose, embedder
 
     agent = Agent.objects.create(slug="bench", name="Bench")
@@ -83,7 +84,9 @@ def measure_turn_step() -> None:
 
     async def turns(count: int) -> None:
         for _ in range(count):
-            ground = load_tool_ground(config=config, conversation_id=uuid.uuid4(), user_id=None, is_first=True)
+            request = TurnRequest(config.deployment_id, QUESTION, "en", uuid.uuid4(), uuid.uuid4(), is_first=True)
+            ground = load_tool_ground(request, config)
+            assert ground is not None
             await choose_tools(ground, config, vector=vector, question=QUESTION)
 
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
@@ -98,12 +101,13 @@ def _timed(size: int) -> tuple[float, float, float]:
 
     The least of many, each: what else runs here only adds.
     """
+    from agents.settings import Knobs
     from knowledge.embeddings.base import Purpose, embedder
     from tools_registry import catalog
-    from tools_registry.selection import LocalToolSelector, SelectionSettings, select_tools, tool_selector
+    from tools_registry.selection import LocalToolSelector, select_tools, tool_selector
 
     vector = embedder().embed_one(QUESTION, purpose=Purpose.QUERY)
-    config = SelectionSettings(tool_mode="local", tool_top_k=5, tool_threshold=0.0)
+    config = Knobs(tool_mode="local", tool_top_k=5, tool_threshold=0.0)
     catalog.available_tools(user_tags=frozenset(), agent_id=None)
     snapshot, selector = catalog._current, tool_selector("local")
     assert snapshot is not None

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from agents.database import in_database, in_thread
 from agents.effective import EffectiveConfig
-from chat.turn.prompt import tool_ground
+from chat.turn.tool_loop import load_tool_ground
 from chat.turn.values import Question, StandaloneQuestion, TurnInProgress
 from faqs.precedence import recall_learned
 from faqs.recall import scope_of
@@ -174,8 +174,10 @@ def _with_answers_of(others: Iterable[SearchResult], found: SearchResult, turn: 
 async def _hand_over(turn: TurnInProgress, chosen: EffectiveConfig) -> None:
     turn.answer.answered_by = chosen.agent_name
     if chosen.agent_id != turn.config.agent_id:
-        tools = await in_database(tool_ground, turn.request, chosen)
-        turn.context = replace(turn.context, config=chosen, tools=tools)
+        turn.context = replace(turn.context, config=chosen)
+        if turn.context.tools is not None:
+            tools = await in_database(load_tool_ground, turn.request, chosen)
+            turn.context = replace(turn.context, tools=tools)
 
 
 async def _searched(agent: EffectiveConfig, question: Question) -> SearchResult | None:

@@ -16,7 +16,7 @@ from chat.rendering import escape_citations
 from chat.thread.messages import finished_exchanges, previous_question
 from chat.turn.quoting import telling_part
 from chat.turn.tool_loop import load_tool_ground
-from chat.turn.values import Exchange, ToolGround, TurnContext, TurnInProgress, TurnRequest
+from chat.turn.values import Exchange, TurnContext, TurnInProgress, TurnRequest
 from faqs.recall import stored_mark
 from knowledge.models import MAX_PASSAGE_CHARACTERS
 from knowledge.search import Passage
@@ -47,7 +47,7 @@ def load_context(request: TurnRequest) -> TurnContext:
     mark = None
     if any(agent.memory for agent in config.of_each_agent):
         mark = stored_mark(request.deployment_id)
-    tools = tool_ground(request, config)
+    tools = None if language_model() is None else load_tool_ground(request, config)
     forms = forms_of([agent.agent_id for agent in config.of_each_agent])
     if request.given is not None:
         given = request.given
@@ -79,19 +79,6 @@ def summarised(history: list[Exchange]) -> list[Exchange]:
         if (summary := found.get(history[position].turn_id)) is not None:
             return [summary, *history[position + 1 :]]
     return []
-
-
-def tool_ground(request: TurnRequest, config: EffectiveConfig) -> ToolGround | None:
-    """What tools are chosen from; `None` for a dry run (tools may change things) and for a site without a model."""
-    if request.turn_id is None or request.conversation_id is None or language_model() is None:
-        return None
-    return load_tool_ground(
-        config=config,
-        conversation_id=request.conversation_id,
-        user_id=request.user_id,
-        is_first=request.is_first,
-        resumed_turn_id=request.turn_id if request.is_resumed else None,
-    )
 
 
 def _restore(turn: TurnInProgress, turn_id: uuid.UUID) -> None:

@@ -9,7 +9,6 @@ with a `StopReason`, never with an exception.
 import asyncio
 import json
 import logging
-import uuid
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -48,7 +47,7 @@ from chat.thread.rounds import (
     recent_tools,
     start_call,
 )
-from chat.turn.values import Toolbox, ToolGround, TurnInProgress
+from chat.turn.values import Toolbox, ToolGround, TurnInProgress, TurnRequest
 from knowledge.embeddings.base import Vectors
 from tools_registry.catalog import ToolList, tools_at_hand
 from tools_registry.execution import TOOL_PARALLEL_CALLS, ToolCall, execute_calls, record_refused
@@ -66,25 +65,20 @@ from tools_registry.tool import ToolContext, ToolSpec, normalised_calls
 RECENT_CALLS = 10
 
 
-def load_tool_ground(
-    *,
-    config: EffectiveConfig,
-    conversation_id: uuid.UUID,
-    user_id: int | None,
-    is_first: bool,
-    resumed_turn_id: uuid.UUID | None = None,
-) -> ToolGround:
-    """Read what the choice of tools needs. `user_id` is the owner's, `None` for a visitor."""
-    candidates = ToolList()
+def load_tool_ground(request: TurnRequest, config: EffectiveConfig) -> ToolGround | None:
+    """Read what the choice of tools needs; `None` for a dry run, as tools may change things."""
+    if request.turn_id is None or request.conversation_id is None:
+        return None
+    candidates, user_id = ToolList(), request.user_id
     if config.tools_enabled:
         candidates = tools_at_hand(user_id=user_id, agent_id=config.agent_id)
-    kept = offered_names(resumed_turn_id) if resumed_turn_id else None
+    kept = offered_names(request.turn_id) if request.is_resumed else None
     selector = tool_selector(mode_in_use(config, candidates))
     if kept is not None or not candidates or selector is None:
         return ToolGround(candidates, user_id, kept=kept)
     selector.prepare(candidates)
     # Nothing was used before the first question, and a mode that offers every tool has no use for the answer.
-    recent = [] if is_first else recent_tools(conversation_id, limit=RECENT_CALLS)
+    recent = [] if request.is_first else recent_tools(request.conversation_id, limit=RECENT_CALLS)
     return ToolGround(candidates, user_id, recent=recent)
 
 

@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 from django.test import TestCase
 
 from agents.effective import EffectiveConfig, effective_config
+from agents.settings import Knobs
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.vectors.base import vector_store
 from tests.factories import declared_tools, make_deployment, make_tool, make_user
@@ -16,7 +17,7 @@ from tests.terminal import run
 from tools_registry.catalog import available_tools
 from tools_registry.index import sync_index
 from tools_registry.models import ToolOverride
-from tools_registry.selection import MAX_RESIDENT, SelectedTool, SelectionReason, SelectionSettings, select_tools
+from tools_registry.selection import MAX_RESIDENT, SelectedTool, SelectionReason, select_tools
 
 TOOLS = (
     make_tool("convert_currency", "Converts an amount from one currency to another."),
@@ -50,7 +51,7 @@ class SelectionCase(TestCase):
             question=question,
             candidates=available_tools(user_tags=tags, agent_id=None),
             recent=recent,
-            config=config or SelectionSettings(**{**defaults, **settings}),
+            config=config or Knobs(**{**defaults, **settings}),
         )
 
     def names(self, question: str, **options: Any) -> list[str]:

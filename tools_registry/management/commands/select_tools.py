@@ -7,12 +7,12 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
 from agents.models import RuntimeSettings
-from agents.settings import ToolMode
+from agents.settings import Knobs, ToolMode
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.management.terminal import JsonCommand
 from tools_registry.catalog import available_tools, user_tags
 from tools_registry.index import sync_index
-from tools_registry.selection import SelectedTool, SelectionSettings, mode_in_use, select_tools
+from tools_registry.selection import SelectedTool, mode_in_use, select_tools
 
 
 class Command(JsonCommand):
@@ -27,7 +27,7 @@ class Command(JsonCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         site = RuntimeSettings.load()
-        config = SelectionSettings(
+        config = Knobs(
             tool_mode=options["mode"] or site.get("tool_mode"),
             tool_top_k=max(0, options["limit"]) or site.get("tool_top_k"),
             tool_threshold=site.get("tool_threshold"),

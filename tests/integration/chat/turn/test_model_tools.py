@@ -14,7 +14,7 @@ from agents.effective import effective_config
 from agents.models import Deployment
 from chat.models import AnswerSource, StopReason, TurnStatus
 from chat.turn.tool_loop import REFUSED, choose_tools, load_tool_ground
-from chat.turn.values import Toolbox, ToolGround
+from chat.turn.values import Toolbox, ToolGround, TurnRequest
 from knowledge.embeddings.base import Purpose, embedder
 from tests.factories import declared_tools, make_agent, make_deployment, make_tool, make_user, set_settings
 from tests.integration.chat.turn.test_tool_loop import LoopTestCase, closed, served, weather
@@ -119,8 +119,11 @@ class ToolboxCase(TestCase):
         self.enterContext(declared_tools(*TOOLS))
 
     def ground(self, deployment: Deployment, **options: Any) -> ToolGround:
-        defaults = {"conversation_id": uuid.uuid4(), "user_id": None, "is_first": True}
-        return load_tool_ground(config=effective_config(deployment), **{**defaults, **options})
+        stored = {"turn_id": uuid.uuid4(), "conversation_id": uuid.uuid4()}
+        request = TurnRequest(deployment.pk, QUESTION, "en", **stored, **options)
+        ground = load_tool_ground(request, effective_config(deployment))
+        assert ground is not None
+        return ground
 
     def names(self, deployment: Deployment, **options: Any) -> set[str]:
         offered = {spec.name for spec in self.ground(deployment, **options).candidates}
@@ -134,10 +137,14 @@ class ToolboxCase(TestCase):
 
 class CostTests(ToolboxCase):
     def test_unchanged_catalogue_costs_a_visitor_no_query(self) -> None:
-        config = effective_config(make_deployment())
-        load_tool_ground(config=config, conversation_id=uuid.uuid4(), user_id=None, is_first=False)
+        deployment = make_deployment()
+        config, request = (
+            effective_config(deployment),
+            TurnRequest(deployment.pk, QUESTION, "en", uuid.uuid4(), uuid.uuid4()),
+        )
+        load_tool_ground(request, config)
         with self.assertNumQueries(0):
-            load_tool_ground(config=config, conversation_id=uuid.uuid4(), user_id=None, is_first=False)
+            load_tool_ground(request, config)
 
     def test_every_second_the_catalogue_is_read_again(self) -> None:
         deployment = make_deployment()
