@@ -30,10 +30,10 @@ from knowledge.models import Chunk, page_address
 from knowledge.thresholds import ThresholdProfile, threshold_profile
 from knowledge.vectors.base import Hit, Query, Wanted, collection_alias, vector_store
 from knowledge.vectors.bm25 import content_words
-from knowledge.vectors.payloads import OF_ONE_CHUNK, faq_payload, passage_from_hit, searched_fields, searched_filter
 from knowledge.vectors.payloads import Passage as Passage
 from knowledge.vectors.payloads import PlannedPoint as PlannedPoint
 from knowledge.vectors.payloads import PointType as PointType
+from knowledge.vectors.payloads import faq_payload, passage_from_hit, searched_fields, searched_filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,6 @@ def search(
         payload_filter=searched_filter(list(categories)),
         min_score=min_score,
         lexical_weight=weight,
-        together=OF_ONE_CHUNK,
     )
     passages = [passage_from_hit(hit) for hit in vector_store().query(collection, query, wanted)]
     return SearchResult(tuple(passages)) if weight is None else ranked(passages, query.text, weight)

@@ -36,14 +36,7 @@ from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Hit, Json
 from knowledge.vectors.bm25 import document_terms, question_terms
 from knowledge.vectors.matrix import Matrix, Snapshot
-from knowledge.vectors.payloads import (
-    OF_ONE_CHUNK,
-    embedded_text,
-    passage_from_hit,
-    qa_pair_payload,
-    searched_filter,
-    source_material_payload,
-)
+from knowledge.vectors.payloads import embedded_text, passage_from_hit, qa_pair_payload, source_material_payload
 
 MODELS = {"universal-sentence-encoder-multilingual-3": "knowledge.embeddings.local.UniversalSentenceEncoder"}
 HERE = Path(__file__).resolve().parent
@@ -278,22 +271,10 @@ def all_ranks(snapshot: Snapshot[int], corpus: Corpus, rows: Vectors, weight: fl
 
 
 def production_search(
-    snapshot: Snapshot[int],
-    payloads: Sequence[dict[str, Json]],
-    question: str,
-    row: Vectors,
-    weight: float,
-    *categories: str,
+    snapshot: Snapshot[int], payloads: Sequence[dict[str, Json]], question: str, row: Vectors, weight: float
 ) -> SearchResult:
     """As `search` asks the store for the longest list measured here."""
-    hits = snapshot.top(
-        row,
-        question_terms(question),
-        lexical_weight=weight,
-        limit=CUTS[-1] * POINTS_PER_PASSAGE,
-        payload_filter=searched_filter(list(categories)),
-        together=OF_ONE_CHUNK,
-    )
+    hits = snapshot.top(row, question_terms(question), lexical_weight=weight, limit=CUTS[-1] * POINTS_PER_PASSAGE)
     passages = [passage_from_hit(Hit(str(key), score, payloads[key], overlap)) for key, score, overlap in hits]
     return ranked(passages, question, weight)
 
@@ -354,11 +335,7 @@ def fill_matrix(payloads: Sequence[dict[str, Json]], rows: Vectors) -> tuple[Mat
     terms = [document_terms(payload) for payload in payloads]
     taken = 1000 * (time.perf_counter() - started) / len(payloads)
     matrix: Matrix[int] = Matrix(rows.shape[1])
-    names = (OF_ONE_CHUNK.group, OF_ONE_CHUNK.kind, "category", "chunk_category", "is_faq")
-    for name in names:
-        matrix.add_column(name, {})
-    columns = {name: [payload.get(name) for payload in payloads] for name in names}
-    matrix.apply(keys=list(range(len(payloads))), rows=rows, columns=columns, terms=terms)
+    matrix.apply(keys=list(range(len(payloads))), rows=rows, terms=terms)
     return matrix, taken
 
 

@@ -63,26 +63,17 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """Of points that share `group` with a hit, the nearest of each value of `kind` that its hits do not have."""
-
-    group: str
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
 class Wanted:
     """Which hits are wanted: the `limit` best that `payload_filter` keeps, by cosine, at `min_score` or above.
 
-    With a `lexical_weight`, by cosine + that weight x overlap with the question's words: each hit has both, the
-    `NEAREST_ALWAYS` nearest by cosine alone come along (thresholds are cosines), and after them what `together` names.
+    With a `lexical_weight`, by cosine + that weight x overlap with the question's words: each hit has both, and the
+    `NEAREST_ALWAYS` nearest by cosine alone come along (thresholds are cosines).
     """
 
     limit: int
     payload_filter: "PayloadFilter | None" = None
     min_score: float | None = None
     lexical_weight: float | None = None
-    together: Together | None = None
 
 
 def scalar_kind(value: Json) -> type | None:
@@ -104,26 +95,18 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PayloadFilter:
-    """Keep points that match every condition of `all_of`, at least one of `any_of` (if given), none of `none_of`."""
+    """Keep points that match every condition of `all_of` and at least one of `any_of`, if given."""
 
     all_of: tuple[Condition, ...] = ()
     any_of: tuple[Condition, ...] = ()
-    none_of: tuple[Condition, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether it asks for anything."""
-        return bool(self.all_of or self.any_of or self.none_of)
-
-    @property
-    def keys(self) -> frozenset[str]:
-        return frozenset(c.key for c in (*self.all_of, *self.any_of, *self.none_of))
+        return bool(self.all_of or self.any_of)
 
     def matches(self, payload: Payload) -> bool:
-        return (
-            all(c.matches(payload) for c in self.all_of)
-            and (not self.any_of or any(c.matches(payload) for c in self.any_of))
-            and not any(c.matches(payload) for c in self.none_of)
-        )
+        has_one = not self.any_of or any(c.matches(payload) for c in self.any_of)
+        return has_one and all(c.matches(payload) for c in self.all_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +150,7 @@ class VectorStore(ABC):
         """The ids of the matching points, in no order."""
 
     @abstractmethod
-    def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int: ...
+    def count(self, collection: str) -> int: ...
 
     @abstractmethod
     def info(self, collection: str) -> CollectionInfo:

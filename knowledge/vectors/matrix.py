@@ -1,8 +1,7 @@
 """Exact search by cosine over rows in memory, and how the rows follow those of the database.
 
-A `Matrix` holds unit rows by key, their words, and for some payload fields the value of each row (a *column*), so that
-a filter is a few comparisons of integers. Readers work on a `Snapshot`, which no later write changes: rows are only
-appended, and dead ones marked in a new mask, so readers need no lock. Callers keep the rows of unit length.
+A `Matrix` holds unit rows by key, and their words. Readers work on a `Snapshot`, which no later write changes: rows
+are only appended, and dead ones marked in a new mask, so readers need no lock. Callers keep the rows of unit length.
 
 Every write to a collection (of points, or of a memory's entries) locks it and gives its rows the next version, so who
 has seen version n misses nothing by reading the rows above n (`Followed`). A deletion stays as a mark until it is
@@ -14,7 +13,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,20 +22,10 @@ import numpy.typing as npt
 from django.conf import settings
 from django.db import connection, transaction
 
-from knowledge.vectors.base import (
-    NEAREST_ALWAYS,
-    SCORE_DECIMALS,
-    Condition,
-    Json,
-    PayloadFilter,
-    Together,
-    Vector,
-    scalar_kind,
-)
+from knowledge.vectors.base import NEAREST_ALWAYS, SCORE_DECIMALS, Vector
 from knowledge.vectors.bm25 import Postings, Terms
 
 Mask = npt.NDArray[np.bool_]
-Codes = npt.NDArray[np.int32]
 
 
 class Key(Hashable, Protocol):
@@ -53,23 +42,6 @@ _SLACK = np.float32(5e-6)
 _SPARSE = 4
 #: Dead rows are dropped when they are more than the living and more than this.
 _DEAD_ROWS = 1_024
-_NO_VALUE = -1
-
-
-class _Column:
-    """One payload field of every row as integer codes; equal values share a code."""
-
-    def __init__(self, capacity: int) -> None:
-        self.codes: Codes = np.full(capacity, _NO_VALUE, dtype=np.int32)
-        self._code_of: dict[tuple[type, object], int] = {}
-
-    def encode(self, value: Json) -> int:
-        kind = scalar_kind(value)
-        return _NO_VALUE if kind is None else self._code_of.setdefault((kind, value), len(self._code_of))
-
-    def code(self, value: str | int | bool) -> int | None:
-        kind = scalar_kind(value)
-        return None if kind is None else self._code_of.get((kind, value))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,19 +52,7 @@ class Snapshot(Generic[K]):
     rows: Vector
     live: int
     _alive: Mask | None = None
-    _columns: Mapping[str, tuple[_Column, Codes]] = field(default_factory=dict)
     _postings: Postings = field(default_factory=Postings)
-
-    def mask(self, payload_filter: PayloadFilter) -> Mask:
-        """Which rows match; the columns of the filter's keys must be there."""
-        kept = np.ones(len(self.rows), dtype=np.bool_)
-        for condition in payload_filter.all_of:
-            kept &= self._matching(condition)
-        if payload_filter.any_of:
-            kept &= np.any([self._matching(condition) for condition in payload_filter.any_of], axis=0)
-        for condition in payload_filter.none_of:
-            kept &= ~self._matching(condition)
-        return kept
 
     def top(
         self,
@@ -100,14 +60,13 @@ class Snapshot(Generic[K]):
         question: Terms | None = None,
         *,
         limit: int,
-        payload_filter: PayloadFilter | None = None,
+        only: Collection[K] | None = None,
         lexical_weight: float = 0.0,
-        together: Together | None = None,
     ) -> list[tuple[K, float, float]]:
-        """The `limit` best keys with cosine to `vector` and overlap, best first, ties by key; see `Wanted`."""
+        """The `limit` best keys, or `only` of these, with cosine and overlap, best first, ties by key; see `Wanted`."""
         if limit <= 0 or not self.live:
             return []
-        rows, scores = self._scores(vector, payload_filter)
+        rows, scores = self._scores(vector, only)
         if question is None:
             overlaps, always = np.zeros(len(self.rows), dtype=np.float32), 0
             near = _at_least_as_good(scores, limit)
@@ -118,13 +77,8 @@ class Snapshot(Generic[K]):
             near = _at_least_as_good(scores + np.float32(lexical_weight) * counted, limit)
             near = np.union1d(near, _at_least_as_good(scores, always))
         found = near if rows is None else rows[near]
-        row_of = {self.keys[row]: row for row in found.tolist()}
         hits = self._hits(found, vector, overlaps)
-        hits = rank_hybrid(hits, lexical_weight=lexical_weight, limit=limit, always=always)
-        if together is not None:
-            others = self._others([row_of[key] for key, _, _ in hits], rows, together)
-            hits += _nearest_of_each(self._hits(others, vector, overlaps), self._kinds(others, together))
-        return hits
+        return rank_hybrid(hits, lexical_weight=lexical_weight, limit=limit, always=always)
 
     def _hits(self, rows: npt.NDArray[np.intp], vector: Vector, overlaps: Vector) -> list[tuple[K, float, float]]:
         cosines = self._exact(rows, vector).tolist()
@@ -133,36 +87,17 @@ class Snapshot(Generic[K]):
             (self.keys[row], cosine, share) for row, cosine, share in zip(rows.tolist(), cosines, shares, strict=True)
         ]
 
-    def _others(self, chosen: list[int], rows: npt.NDArray[np.intp] | None, together: Together) -> npt.NDArray[np.intp]:
-        """The rows of the chosen rows' groups whose kind no chosen row of the group has."""
-        groups, kinds = self._columns[together.group][1], self._columns[together.kind][1]
-        wanted = np.zeros(int(groups.max(initial=_NO_VALUE)) + 2, dtype=np.bool_)
-        wanted[groups[chosen]] = True
-        wanted[_NO_VALUE] = False
-        members = np.flatnonzero(wanted[groups] & (kinds != _NO_VALUE))
-        if rows is not None:
-            members = np.intersect1d(members, rows, assume_unique=True)
-        known = set(zip(groups[chosen].tolist(), kinds[chosen].tolist(), strict=True))
-        pairs = zip(groups[members].tolist(), kinds[members].tolist(), strict=True)
-        return members[np.array([pair not in known for pair in pairs], dtype=np.bool_)]
-
-    def _kinds(self, rows: npt.NDArray[np.intp], together: Together) -> list[tuple[int, int]]:
-        groups, kinds = self._columns[together.group][1], self._columns[together.kind][1]
-        return list(zip(groups[rows].tolist(), kinds[rows].tolist(), strict=True))
-
     def _exact(self, rows: npt.NDArray[np.intp], vector: Vector) -> npt.NDArray[np.float64]:
         # Recomputed row by row in double precision: equal rows score equally wherever they stand.
         exact = np.einsum("ij,j->i", self.rows[rows].astype(np.float64), vector.astype(np.float64))
         rounded: npt.NDArray[np.float64] = np.clip(exact, -1.0, 1.0).round(SCORE_DECIMALS) + 0.0
         return rounded
 
-    def _scores(
-        self, vector: Vector, payload_filter: PayloadFilter | None
-    ) -> tuple[npt.NDArray[np.intp] | None, Vector]:
+    def _scores(self, vector: Vector, only: Collection[K] | None) -> tuple[npt.NDArray[np.intp] | None, Vector]:
         """The scores of the rows that count, and their positions (`None`: all rows, in order)."""
         kept = self._alive
-        if payload_filter:
-            matching = self.mask(payload_filter)
+        if only is not None:
+            matching = np.fromiter((key in only for key in self.keys), dtype=np.bool_, count=len(self.rows))
             kept = matching if kept is None else matching & kept
         if kept is None:
             return None, self.rows @ vector
@@ -170,11 +105,6 @@ class Snapshot(Generic[K]):
         if len(positions) * _SPARSE < len(self.rows):
             return positions, self.rows[positions] @ vector
         return positions, (self.rows @ vector)[positions]
-
-    def _matching(self, condition: Condition) -> Mask:
-        column, codes = self._columns[condition.key]
-        wanted = column.code(condition.value)
-        return np.zeros(len(codes), dtype=np.bool_) if wanted is None else codes == wanted
 
 
 class Matrix(Generic[K]):
@@ -187,56 +117,28 @@ class Matrix(Generic[K]):
         self._keys: list[K] = []
         self._row_of: dict[K, int] = {}
         self._alive: Mask | None = None
-        self._columns: dict[str, _Column] = {}
         self._postings = Postings()
         self._snapshot: Snapshot[K] = Snapshot(self._keys, self._store[:0], 0)
 
     @property
-    def column_keys(self) -> tuple[str, ...]:
-        return tuple(self._columns)
-
-    @property
     def nbytes(self) -> int:
-        columns = sum(column.codes.nbytes for column in self._columns.values())
-        return self._store.nbytes + columns + self._postings.nbytes
+        return self._store.nbytes + self._postings.nbytes
 
     def snapshot(self) -> Snapshot[K]:
         return self._snapshot
 
-    def apply(
-        self,
-        *,
-        keys: Sequence[K],
-        rows: Vector,
-        removed: Iterable[K] = (),
-        columns: Mapping[str, Sequence[Json]] | None = None,
-        terms: Sequence[Terms] = (),
-    ) -> None:
-        """Remove, then add or replace rows (keys are distinct), with all columns; readers see all of it or nothing."""
+    def apply(self, *, keys: Sequence[K], rows: Vector, removed: Iterable[K] = (), terms: Sequence[Terms] = ()) -> None:
+        """Remove, then add or replace rows (keys are distinct); readers see all of it or nothing."""
         with self._lock:
             start = len(self._keys)
             end = start + len(keys)
             self._bury([*removed, *keys], end)
             self._grow(end)
             self._store[start:end] = rows
-            for name, column in self._columns.items():
-                values = (columns or {})[name]
-                column.codes[start:end] = [column.encode(value) for value in values]
             self._postings = self._postings.extended(start, terms)
             self._keys.extend(keys)
             self._row_of.update(zip(keys, range(start, end), strict=True))
             self._compact()
-            self._publish()
-
-    def add_column(self, name: str, values: Mapping[K, Json]) -> None:
-        """Hold the field `name` of every row from now on; a key without value matches nothing."""
-        with self._lock:
-            column = _Column(len(self._store))
-            for key, value in values.items():
-                row = self._row_of.get(key)
-                if row is not None:
-                    column.codes[row] = column.encode(value)
-            self._columns[name] = column
             self._publish()
 
     def _bury(self, keys: Iterable[K], size: int) -> None:
@@ -257,10 +159,6 @@ class Matrix(Generic[K]):
         store = np.empty((capacity, self.dimensions), dtype=np.float32)
         store[: len(self._keys)] = self._store[: len(self._keys)]
         self._store = store
-        for column in self._columns.values():
-            codes = np.full(capacity, _NO_VALUE, dtype=np.int32)
-            codes[: len(self._keys)] = column.codes[: len(self._keys)]
-            column.codes = codes
 
     def _compact(self) -> None:
         dead = len(self._keys) - len(self._row_of)
@@ -271,20 +169,11 @@ class Matrix(Generic[K]):
         self._postings = self._postings.compacted(kept, len(self._keys))
         self._keys = [self._keys[row] for row in kept.tolist()]
         self._row_of = {key: row for row, key in enumerate(self._keys)}
-        for column in self._columns.values():
-            column.codes = column.codes[kept]
         self._alive = None
 
     def _publish(self) -> None:
         size = len(self._keys)
-        self._snapshot = Snapshot(
-            self._keys,
-            self._store[:size],
-            len(self._row_of),
-            self._alive,
-            {name: (column, column.codes[:size]) for name, column in self._columns.items()},
-            self._postings,
-        )
+        self._snapshot = Snapshot(self._keys, self._store[:size], len(self._row_of), self._alive, self._postings)
 
 
 def rank_hybrid(
@@ -294,14 +183,6 @@ def rank_hybrid(
     ranked = sorted(hits, key=lambda hit: (-(hit[1] + lexical_weight * hit[2]), hit[0]))
     nearest = {hit[0] for hit in sorted(ranked, key=lambda hit: (-hit[1], hit[0]))[:always]}
     return [hit for at, hit in enumerate(ranked) if at < limit or hit[0] in nearest]
-
-
-def _nearest_of_each(hits: Sequence[tuple[K, float, float]], kinds: Sequence[Hashable]) -> list[tuple[K, float, float]]:
-    best: dict[Hashable, tuple[K, float, float]] = {}
-    order = sorted(zip(hits, kinds, strict=True), key=lambda pair: (-pair[0][1], pair[0][0]))
-    for hit, kind in order:
-        best.setdefault(kind, hit)
-    return list(best.values())
 
 
 def _at_least_as_good(scores: Vector, limit: int) -> npt.NDArray[np.intp]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from knowledge.embeddings.base import Purpose
 from knowledge.models import Chunk, Document
-from knowledge.vectors.base import Condition, Hit, Json, Payload, PayloadFilter, Point, Together
+from knowledge.vectors.base import Condition, Hit, Json, Payload, PayloadFilter, Point
 
 #: The namespace of every point id; a point's natural key below it gives a UUIDv5, so indexing again overwrites.
 POINT_NAMESPACE = uuid.UUID("5e0a1b44-6c0b-5d0e-9d0f-7c3c1f6a2b90")
@@ -27,8 +27,6 @@ SEARCHED_BESIDE_A_QUESTION: Mapping[str, float] = {"question": 1.0, "display_tex
 #: The fields that filters look at, of which a store may keep an index.
 FILTERED_TEXTS = ("category", "chunk_category", "type")
 FILTERED_NUMBERS = ("chunk_id", "document_id")
-#: What the points of one chunk have in common, and what tells them apart.
-OF_ONE_CHUNK = Together("chunk_id", "type")
 
 
 class PointType(StrEnum):

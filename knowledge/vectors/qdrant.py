@@ -30,7 +30,6 @@ from knowledge.vectors.base import (
     PayloadFilter,
     Point,
     Query,
-    Together,
     Vector,
     VectorStore,
     Wanted,
@@ -50,8 +49,6 @@ _TERMS = "terms"
 _DENSE = ""
 #: Points of either kind that a hybrid query looks at, at least.
 _HYBRID_DEPTH = 50
-#: Points of one chunk that are looked at to complete it.
-_OTHERS_PER_GROUP = 8
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 #: How long the server may take to answer one request.
@@ -115,10 +112,7 @@ class QdrantVectorStore(VectorStore):
         found = {hit.id: hit for hit in (_scored(point, asked, worth) for point in points)}
         scored = [(hit.id, hit.score, hit.overlap) for hit in found.values()]
         ranked = rank_hybrid(scored, lexical_weight=lexical_weight, limit=wanted.limit, always=NEAREST_ALWAYS)
-        hits = [found[point_id] for point_id, _cosine, _overlap in ranked]
-        if wanted.together is not None:
-            hits += self._others(collection, asked, worth, hits, wanted.together, wanted.payload_filter)
-        return hits
+        return [found[point_id] for point_id, _cosine, _overlap in ranked]
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
         points: dict[str, Point] = {}
@@ -144,10 +138,9 @@ class QdrantVectorStore(VectorStore):
         pages = self._pages(collection, _IDS_AT_ONCE, scroll_filter=kept, with_payload=False, with_vectors=False)
         return [str(record.id) for records in pages for record in records]
 
-    def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
-        kept = _filter(payload_filter)
+    def count(self, collection: str) -> int:
         with self._asking() as client:
-            return client.count(self._name(collection), count_filter=kept, exact=True).count
+            return client.count(self._name(collection), exact=True).count
 
     def info(self, collection: str) -> CollectionInfo:
         aliases = self._aliases()
@@ -229,18 +222,15 @@ class QdrantVectorStore(VectorStore):
         floor = None if wanted.min_score is None else wanted.min_score - 1e-5
         kept, size = _filter(wanted.payload_filter), wanted.limit + 1
         while True:
-            found = self._near(collection, vector, kept, size, score_threshold=floor)
-            hits = [Hit(str(each.id), _cosine(each.score), each.payload or {}) for each in found]
+            with self._asking() as client:
+                name = self._name(collection)
+                answer = client.query_points(
+                    name, vector.tolist(), query_filter=kept, limit=size, score_threshold=floor
+                )
+            hits = [Hit(str(each.id), _cosine(each.score), each.payload or {}) for each in answer.points]
             if len(hits) < size or hits[-1].score != hits[wanted.limit - 1].score:
                 return sorted(hits, key=lambda hit: (-hit.score, hit.id))[: wanted.limit]
             size *= 2
-
-    def _near(
-        self, collection: str, vector: Vector, kept: models.Filter | None, limit: int, **more: Any
-    ) -> list[models.ScoredPoint]:
-        with self._asking() as client:
-            name = self._name(collection)
-            return client.query_points(name, vector.tolist(), query_filter=kept, limit=limit, **more).points
 
     def _either_way(
         self, collection: str, vector: Vector, terms: Terms, wanted: Wanted
@@ -275,34 +265,6 @@ class QdrantVectorStore(VectorStore):
             best = answer.points[0]
             rarities.append(best.score / _both_vectors(best.vector)[1][term])
         return found, rarities
-
-    def _others(
-        self,
-        collection: str,
-        vector: Vector,
-        worth: dict[int, float],
-        hits: Sequence[Hit],
-        together: Together,
-        payload_filter: PayloadFilter | None,
-    ) -> list[Hit]:
-        """Of the groups of `hits`, the nearest point of each kind that the hits do not have."""
-        groups: set[Any] = {g for hit in hits if isinstance(g := hit.payload.get(together.group), int | str)}
-        if not groups:
-            return []
-        kept = models.Filter(
-            must=[
-                models.FieldCondition(key=together.group, match=models.MatchAny(any=sorted(groups, key=str))),
-                *([own] if (own := _filter(payload_filter)) else []),
-            ]
-        )
-        found = self._near(collection, vector, kept, _OTHERS_PER_GROUP * len(groups), with_vectors=True)
-        known = {(hit.payload.get(together.group), hit.payload.get(together.kind)) for hit in hits}
-        others: dict[tuple[Any, Any], Hit] = {}
-        for hit in sorted((_scored(point, vector, worth) for point in found), key=lambda hit: (-hit.score, hit.id)):
-            kind = (hit.payload.get(together.group), hit.payload.get(together.kind))
-            if kind[1] is not None and kind not in known:
-                others.setdefault(kind, hit)
-        return list(others.values())
 
     def _wanted(self, collection: str, ids: Sequence[str]) -> Iterator[list[str]]:
         """The ids, each once, in batches; where there is none, that the collection exists is asked all the same."""
@@ -475,8 +437,4 @@ def _filter(payload_filter: PayloadFilter | None) -> models.Filter | None:
             models.FieldCondition(key=each.key, match=models.MatchValue(value=each.value)) for each in conditions
         ] or None
 
-    return models.Filter(
-        must=matching(payload_filter.all_of),
-        should=matching(payload_filter.any_of),
-        must_not=matching(payload_filter.none_of),
-    )
+    return models.Filter(must=matching(payload_filter.all_of), should=matching(payload_filter.any_of))

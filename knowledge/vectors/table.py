@@ -7,7 +7,7 @@ be used.
 """
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
 from operator import or_
@@ -24,7 +24,6 @@ from knowledge.models import VectorCollection, VectorPoint
 from knowledge.vectors.base import (
     CollectionInfo,
     Hit,
-    Json,
     PayloadFilter,
     Point,
     Query,
@@ -49,6 +48,8 @@ _FLOAT32 = np.dtype("<f4")
 #: Of a collection at one version, so many payloads are held decoded for five minutes, at 1 to 3 KB each.
 _MOST_PAYLOADS = 1_000
 _decoded: TtlCache[dict[uuid.UUID, Any]] = TtlCache(300, most=4)
+#: The points that a filter keeps, of some collections at one version.
+_kept: TtlCache[frozenset[uuid.UUID]] = TtlCache(300, most=16)
 
 
 class _Batch(TypedDict):
@@ -58,7 +59,6 @@ class _Batch(TypedDict):
     rows: Vector
     terms: Sequence[Terms]
     removed: NotRequired[Sequence[uuid.UUID]]
-    columns: NotRequired[Mapping[str, Sequence[Json]]]
 
 
 class _Points(Followed[VectorCollection, uuid.UUID, _Batch]):
@@ -73,14 +73,13 @@ class _Points(Followed[VectorCollection, uuid.UUID, _Batch]):
 
     def changes(self, mark: VectorCollection) -> _Batch:
         rows = VectorPoint.objects.filter(collection_id=mark.pk, version__gt=self.seen)
-        found = list(rows.values_list("point_id", "deleted", "vector", "terms", "payload"))
+        found = list(rows.values_list("point_id", "deleted", "vector", "terms"))
         standing = [row for row in found if not row[1]]
         keys = [row[0] for row in standing]
         return {
             "removed": [row[0] for row in found if row[1]],
             "keys": keys,
             "rows": _as_rows([row[2] for row in standing], mark),
-            "columns": {name: [row[4].get(name) for row in standing] for name in self.matrix.column_keys},
             "terms": _as_terms(keys, [row[3] for row in standing], mark),
         }
 
@@ -90,20 +89,6 @@ class _Points(Followed[VectorCollection, uuid.UUID, _Batch]):
 
     def apply(self, rows: _Batch) -> None:
         self.matrix.apply(**rows)
-
-    def ensure_columns(self, mark: VectorCollection, names: Collection[str]) -> bool:
-        """Hold these fields of every point; whether one had to be read."""
-        missing = [name for name in sorted(names) if name not in self.matrix.column_keys]
-        if not missing:
-            return False
-        # Values may be newer than the matrix; the version that brought them is read next and sets both right.
-        found: dict[str, dict[uuid.UUID, Json]] = {name: {} for name in missing}
-        for point_id, payload in _live(mark).values_list("point_id", "payload").iterator(chunk_size=_LOAD_BATCH):
-            for name in missing:
-                found[name][point_id] = payload.get(name)
-        for name, values in found.items():
-            self.matrix.add_column(name, values)
-        return True
 
 
 #: One for all instances: two aliases of the table must not hold every vector twice.
@@ -147,16 +132,12 @@ class TableVectorStore(VectorStore):
             row = _collection(collection)
             self._require_recipe(collection, Recipe.from_json(row.recipe), query.recipe)
             asked = self._unit_rows(collection, query.recipe, [query.vector])[0]
-            keys = wanted.payload_filter.keys if wanted.payload_filter else frozenset()
-            if wanted.lexical_weight is not None and wanted.together is not None:
-                keys |= {wanted.together.group, wanted.together.kind}
-            found = _snapshot(row, keys).top(
+            found = _snapshot(row).top(
                 asked,
                 limit=wanted.limit,
-                payload_filter=wanted.payload_filter,
+                only=_ids_matching(row, wanted.payload_filter) if wanted.payload_filter else None,
                 question=None if wanted.lexical_weight is None else question_terms(query.text),
                 lexical_weight=wanted.lexical_weight or 0.0,
-                together=None if wanted.lexical_weight is None else wanted.together,
             )
             return _hits(row, [hit for hit in found if wanted.min_score is None or hit[1] >= wanted.min_score])
 
@@ -187,12 +168,9 @@ class TableVectorStore(VectorStore):
         with _translated():
             return [str(found) for found in _matching(_collection(collection), payload_filter)]
 
-    def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
+    def count(self, collection: str) -> int:
         with _translated():
-            row = _collection(collection)
-            if not payload_filter:
-                return _live(row).count()
-            return sum(1 for _id in _matching(row, payload_filter))
+            return _live(_collection(collection)).count()
 
     def info(self, collection: str) -> CollectionInfo:
         with _translated():
@@ -296,6 +274,16 @@ def _payloads(row: VectorCollection, keys: Sequence[uuid.UUID]) -> dict[uuid.UUI
     return found
 
 
+def _ids_matching(row: VectorCollection, payload_filter: PayloadFilter) -> frozenset[uuid.UUID]:
+    """The points that a filter keeps at this version; those of what this transaction wrote are not held."""
+
+    def read() -> frozenset[uuid.UUID]:
+        return frozenset(_matching(row, payload_filter))
+
+    # Not by the filter itself: of two conditions, True and 1 are equal.
+    return read() if Uncommitted.covers(row.uuid) else _kept.get(read, (row.uuid, row.version, repr(payload_filter)))
+
+
 def _matching(row: VectorCollection, payload_filter: PayloadFilter) -> Iterator[uuid.UUID]:
     rows = _live(row)
     if not payload_filter:
@@ -313,8 +301,8 @@ def _matching(row: VectorCollection, payload_filter: PayloadFilter) -> Iterator[
 # Following the committed state.
 
 
-def _snapshot(row: VectorCollection, keys: Collection[str]) -> Snapshot[uuid.UUID]:
-    """The matrix at `row` or later, with the columns `keys`; after a writing in this transaction, all points anew."""
+def _snapshot(row: VectorCollection) -> Snapshot[uuid.UUID]:
+    """The matrix at `row` or later; after a writing in this transaction, all points anew."""
 
     def empty() -> _Points:
         return _Points(row.recipe["dimensions"])
@@ -323,7 +311,6 @@ def _snapshot(row: VectorCollection, keys: Collection[str]) -> Snapshot[uuid.UUI
     points = empty() if own else _matrices.get(row.uuid, empty)
     with points.lock:
         changed = points.follow(row)
-        changed |= points.ensure_columns(row, keys)
         snapshot = points.matrix.snapshot()
     if changed and not own:
         _matrices.trim()

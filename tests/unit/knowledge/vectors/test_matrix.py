@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from knowledge.vectors import matrix
-from knowledge.vectors.base import SCORE_DECIMALS, Condition, Json, PayloadFilter, Vector
+from knowledge.vectors.base import SCORE_DECIMALS, Vector
 from knowledge.vectors.matrix import Matrix
 
 DIMENSIONS = 4
@@ -44,44 +44,30 @@ class MatrixAgainstBruteForce(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.matrix: Matrix[int] = Matrix(DIMENSIONS)
-        self.matrix.add_column("kind", {})
         self.rows: dict[int, Vector] = {}
-        self.kinds: dict[int, Json] = {}
 
-    @rule(
-        written=st.dictionaries(
-            st.integers(0, 15),
-            st.tuples(directions, st.sampled_from(["a", "b", ["a", "b"], True, 1, None])),
-            max_size=8,
-        )
-    )
-    def write(self, written: dict[int, tuple[Vector, Json]]) -> None:
-        keys = list(written)
-        rows = np.array([written[key][0] for key in keys], dtype=np.float32)
-        kinds = [written[key][1] for key in keys]
-        self.matrix.apply(keys=keys, rows=rows.reshape(-1, DIMENSIONS), columns={"kind": kinds})
-        self.rows.update((key, written[key][0]) for key in keys)
-        self.kinds.update(zip(keys, kinds, strict=True))
+    @rule(written=st.dictionaries(st.integers(0, 15), directions, max_size=8))
+    def write(self, written: dict[int, Vector]) -> None:
+        rows = np.array(list(written.values()), dtype=np.float32).reshape(-1, DIMENSIONS)
+        self.matrix.apply(keys=list(written), rows=rows)
+        self.rows.update(written)
 
     @rule(keys=st.sets(st.integers(0, 15), max_size=5))
     def remove(self, keys: set[int]) -> None:
         empty = np.empty((0, DIMENSIONS), dtype=np.float32)
-        self.matrix.apply(keys=[], rows=empty, removed=keys, columns={"kind": []})
+        self.matrix.apply(keys=[], rows=empty, removed=keys)
         for key in keys:
             self.rows.pop(key, None)
-            self.kinds.pop(key, None)
 
     @rule(asked=directions, limit=st.integers(1, 20))
     def search(self, asked: Vector, limit: int) -> None:
         expected = brute_force(self.rows, asked, limit, self.rows)
         assert self.matrix.snapshot().top(asked, limit=limit) == expected
 
-    @rule(asked=directions, limit=st.integers(1, 20), value=st.sampled_from(["a", "c", True, 1]))
-    def search_filtered(self, asked: Vector, limit: int, value: str | int | bool) -> None:
-        wanted = PayloadFilter(all_of=(Condition("kind", value),))
-        kept = [key for key in self.rows if wanted.matches({"kind": self.kinds[key]})]
-        found = self.matrix.snapshot().top(asked, limit=limit, payload_filter=wanted)
-        assert found == brute_force(self.rows, asked, limit, kept)
+    @rule(asked=directions, limit=st.integers(1, 20), only=st.sets(st.integers(0, 20)))
+    def search_among(self, asked: Vector, limit: int, only: set[int]) -> None:
+        found = self.matrix.snapshot().top(asked, limit=limit, only=only)
+        assert found == brute_force(self.rows, asked, limit, only & self.rows.keys())
 
     @invariant()
     def counts_what_stands(self) -> None:
