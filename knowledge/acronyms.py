@@ -2,13 +2,13 @@
 handicapé (RQTH) », and the other way round), `Forms` exchanges one for the other in a question.
 
 After Schwartz and Hearst, "A simple algorithm for identifying abbreviation definitions in biomedical text" (2003), but
-stricter, because what is found here makes two questions the same: every letter begins a word and every word but the
-small ones has a letter ("initials"), or at least half of the letters begin a word. Pure.
+stricter, because what is found here makes two questions the same: every letter begins a word, and every word but the
+small ones has a letter. Pure.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -25,12 +25,6 @@ _LONG_IN_BRACKETS = re.compile(rf"(?<![\w.])({_SHORT})\s*\(([^()]{{6,{MAX_LONG}}
 _END = re.compile(r"[.!?;:()\[\]|•]\s|\n\s*\n|\n\s*[-*#|]|[()\[\]|]")
 _WORD = re.compile(r"[^\W_]+")
 _SMALL = word_class("stop_words")
-#: Fewer words are named by their initials alone: "RSA" is no « refus d'attribution ».
-_LEAST_WORDS = 3
-#: Ways of reading the letters into the words that are followed at a time.
-_MOST_WAYS = 64
-#: So many words of a long form go to a letter, small ones not counted.
-_WORDS_TO_A_LETTER = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +59,9 @@ def _add(found: dict[tuple[str, str], Form], short: str, long: str) -> None:
 
 
 def _is_acronym(short: str) -> bool:
+    """Whether it may be one: of two letters, both are capitals."""
     letters = letters_of(short)
-    capitals = sum(map(str.isupper, short))
-    is_name = capitals == 1 and len(letters) > MIN_LETTERS
-    return MIN_LETTERS <= len(letters) <= MAX_LETTERS and (capitals >= MIN_LETTERS or is_name)
-
-
-def _ways_to_match(short: str) -> list[Callable[[str, Sequence[str]], bool]]:
-    """Return the tests that a long form may pass: a short form written as a name (« Cnil ») must be initials."""
-    return [_by_initials, _by_letters] if sum(map(str.isupper, short)) > 1 else [_by_initials]
+    return MIN_LETTERS <= len(letters) <= MAX_LETTERS and (len(letters) > MIN_LETTERS or short[1:] != short[1:].lower())
 
 
 def _ending_long(short: str, before: str) -> str:
@@ -83,14 +71,12 @@ def _ending_long(short: str, before: str) -> str:
     start = max((match.end() for match in _END.finditer(before)), default=0)
     words = list(_WORD.finditer(before, start))
     letters = letters_of(short)
-    most = _WORDS_TO_A_LETTER * len(letters)
-    for matches in _ways_to_match(short):
-        for at in range(len(words) - 1, -1, -1):
-            taken = [fold(word[0]) for word in words[at:]]
-            if sum(word not in _SMALL for word in taken) > most:
-                break
-            if _is_long_of(letters, taken) and matches(letters, taken):
-                return before[words[at].start() :].strip(" «»\"“”'’,")
+    for at in range(len(words) - 1, -1, -1):
+        taken = [fold(word[0]) for word in words[at:]]
+        if sum(word not in _SMALL for word in taken) > len(letters):
+            break
+        if _is_long_of(letters, taken):
+            return before[words[at].start() :].strip(" «»\"“”'’,")
     return ""
 
 
@@ -101,25 +87,13 @@ def _whole_long(short: str, inside: str) -> str:
     while words and words[0] in _SMALL and not words[0].startswith(letters[:1]):
         inside = inside[inside.lower().find(words[0][:1]) + len(words[0]) :].lstrip(" '’")
         words = words[1:]
-    if not _is_acronym(short) or not _is_long_of(letters, words):
-        return ""
-    is_long = any(matches(letters, words) for matches in _ways_to_match(short))
-    return inside.strip(" «»\"“”'’") if is_long else ""
+    return inside.strip(" «»\"“”'’") if _is_acronym(short) and _is_long_of(letters, words) else ""
 
 
 def _is_long_of(letters: str, words: Sequence[str]) -> bool:
-    """Whether it may be a long form at all: it begins alike, has several words and does not hold the short one."""
-    return (
-        len(words) > 1
-        and words[0] not in _SMALL
-        and words[0].startswith(letters[0])
-        and letters not in words
-        and sum(map(len, words)) > len(letters)
-    )
-
-
-def _by_initials(letters: str, words: Sequence[str]) -> bool:
-    """Whether each word has its letter, in order; a small word may have none."""
+    """Whether each of several words has its letter, in order; a small word may have none, if it is not the first."""
+    if len(words) < 2 or words[0] in _SMALL:
+        return False
     at = {0}
     for word in words:
         after = {place + 1 for place in at if place < len(letters) and word[0] == letters[place]}
@@ -127,27 +101,6 @@ def _by_initials(letters: str, words: Sequence[str]) -> bool:
         if not at:
             return False
     return len(letters) in at
-
-
-def _by_letters(letters: str, words: Sequence[str]) -> bool:
-    """Whether the letters stand in the words in order, half of them at beginnings, the last word among them."""
-    content = [index for index, word in enumerate(words) if word not in _SMALL]
-    ways: list[tuple[int, int, frozenset[int]]] = [(0, 1, frozenset((0,)))]
-    for letter in letters[1:]:
-        further: dict[tuple[int, int, frozenset[int]], None] = {}
-        for at, inside, used in ways:
-            if (found := words[at].find(letter, inside)) >= 0:
-                further[at, found + 1, used] = None
-            for index in content:
-                if index > at and words[index][0] == letter:
-                    further[index, 1, used | {index}] = None
-        ways = list(further)[:_MOST_WAYS]
-    return any(
-        at == len(words) - 1
-        and len(used) >= max(_LEAST_WORDS, len(letters) / 2)
-        and 3 * len(set(content) - used) <= len(content)
-        for at, _inside, used in ways
-    )
 
 
 _SHORTEST_IN_ANY_CASE = 3
