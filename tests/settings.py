@@ -42,7 +42,7 @@ WHITENOISE_AUTOREFRESH = True
 _QDRANT = "knowledge.vectors.qdrant.QdrantVectorStore"
 _stores: dict[str, dict[str, object]] = {
     "table": {"BACKEND": "knowledge.vectors.table.TableVectorStore"},
-    "qdrant-memory": {"BACKEND": _QDRANT, "OPTIONS": {"url": ":memory:"}},
+    "qdrant-memory": {"BACKEND": "tests.in_process_qdrant.InProcessQdrant"},
     "qdrant": {
         "BACKEND": _QDRANT,
         "OPTIONS": {

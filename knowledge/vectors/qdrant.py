@@ -1,4 +1,4 @@
-"""Qdrant as the vector store: a server or cluster through `qdrant-client`, or its in-process mode (`:memory:`, tests).
+"""Qdrant as the vector store: a server or cluster through `qdrant-client`.
 
 The recipe is kept in the collection's own metadata (servers 1.16 and later), and read before each query: another
 process may have moved the alias. A point's words are a sparse vector beside its dense one, weighed by rarity on the
@@ -8,7 +8,7 @@ that says it most, which tells its rarity. Vendor errors never leave this file.
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -40,7 +40,6 @@ from knowledge.vectors.bm25 import Terms, document_terms, question_terms, rarity
 from knowledge.vectors.matrix import rank_hybrid
 from knowledge.vectors.payloads import FILTERED_NUMBERS, FILTERED_TEXTS
 
-IN_PROCESS = ":memory:"
 #: The metadata key under which a collection says that it is ours, and with which recipe.
 _METADATA = "repondant"
 _WRITE_BATCH = 256
@@ -65,8 +64,6 @@ class QdrantVectorStore(VectorStore):
         self._prefix = prefix
         self._client: QdrantClient | None = None
         self._connecting = threading.Lock()
-        # The in-process mode loses updates when two threads use it at once.
-        self._turn = threading.Lock() if url == IN_PROCESS else nullcontext()
 
     def ensure(self, collection: str, recipe: Recipe) -> None:
         try:
@@ -195,8 +192,6 @@ class QdrantVectorStore(VectorStore):
             client.get_collections()
 
     def check(self) -> list[CheckMessage]:
-        if self._url == IN_PROCESS:
-            return []
         parts = urlsplit(self._url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             return [
@@ -293,10 +288,8 @@ class QdrantVectorStore(VectorStore):
                     sparse_vectors_config={_TERMS: terms},
                     metadata={_METADATA: {"recipe": recipe.as_json(), "prefix": self._prefix}},
                 )
-        except _NameTakenError:
+        except NameTakenError:
             return
-        if self._url == IN_PROCESS:
-            return  # there it would only warn that indexes have no effect
         schemas = {
             **dict.fromkeys(FILTERED_TEXTS, models.PayloadSchemaType.KEYWORD),
             **dict.fromkeys(FILTERED_NUMBERS, models.PayloadSchemaType.INTEGER),
@@ -338,29 +331,26 @@ class QdrantVectorStore(VectorStore):
     @contextmanager
     def _asking(self) -> Iterator[QdrantClient]:
         """The client, for one call: its errors leave as ours."""
-        with _translated(), self._turn:
+        with _translated():
             yield self._connected()
 
     def _connected(self) -> QdrantClient:
         with self._connecting:
             if self._client is None:
-                if self._url == IN_PROCESS:
-                    self._client = QdrantClient(location=IN_PROCESS)
-                else:
-                    parts = urlsplit(self._url)
-                    self._client = QdrantClient(
-                        url=self._url,
-                        # HTTPS means a proxy or a managed cluster in front; plain HTTP a Qdrant server itself.
-                        port=parts.port or (443 if parts.scheme == "https" else 6333),
-                        api_key=self._api_key or None,
-                        timeout=max(1, round(self._timeout)),
-                        # It would ask the server, and warn on standard error, before the first call.
-                        check_compatibility=False,
-                    )
+                parts = urlsplit(self._url)
+                self._client = QdrantClient(
+                    url=self._url,
+                    # HTTPS means a proxy or a managed cluster in front; plain HTTP a Qdrant server itself.
+                    port=parts.port or (443 if parts.scheme == "https" else 6333),
+                    api_key=self._api_key or None,
+                    timeout=max(1, round(self._timeout)),
+                    # It would ask the server, and warn on standard error, before the first call.
+                    check_compatibility=False,
+                )
             return self._client
 
 
-class _NameTakenError(KnowledgeError):
+class NameTakenError(KnowledgeError):
     """The name is in use, by a collection or an alias."""
 
 
@@ -369,24 +359,19 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except UnexpectedResponse as error:
-        raise _as_ours(str(error), error.status_code) from error
+        raise _as_ours(error) from error
     except (ApiException, QdrantException) as error:
         source = getattr(error, "source", error)
         raise VectorStoreUnavailableError(f"Qdrant cannot be reached: {source}") from error
-    except ValueError as error:
-        # The in-process mode and the client's own validation have one class for everything.
-        raise _as_ours(str(error), None) from error
 
 
-def _as_ours(text: str, status: int | None) -> KnowledgeError:
-    """The error of an answer's status, or of a message alone."""
-    if status == 404 or (status is None and "not found" in text):
+def _as_ours(error: UnexpectedResponse) -> KnowledgeError:
+    text, is_refused = str(error), error.status_code == 400
+    if error.status_code == 404:
         return CollectionMissingError(text)
-    if status == 409 or (status in (None, 400) and "already exists" in text.lower()):
-        return _NameTakenError(text)
-    if status == 400 and "dimension" in text.lower():
-        return EmbeddingMismatchError(text)
-    return KnowledgeError(text) if status is None else VectorStoreUnavailableError(text)
+    if error.status_code == 409 or (is_refused and "already exists" in text.lower()):
+        return NameTakenError(text)
+    return (EmbeddingMismatchError if is_refused and "dimension" in text.lower() else VectorStoreUnavailableError)(text)
 
 
 def _of(aliases: dict[str, str], name: str) -> tuple[str, ...]:

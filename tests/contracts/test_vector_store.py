@@ -19,6 +19,7 @@ from knowledge.errors import CollectionMissingError, EmbeddingMismatchError, Kno
 from knowledge.vectors.base import Condition, Hit, Json, PayloadFilter, Point, Query, Vector, VectorStore, Wanted
 from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
+from tests.in_process_qdrant import InProcessQdrant
 from tests.servers.web_site import Answer, web_site
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +32,7 @@ def make_store(kind: str) -> VectorStore:
     if kind == "table":
         return TableVectorStore()
     if kind == "qdrant-memory":
-        return QdrantVectorStore(url=":memory:")
+        return InProcessQdrant()
     if not QDRANT_URL:
         pytest.skip("QDRANT_URL is not set: no Qdrant server to test against")
     return QdrantVectorStore(
@@ -321,7 +322,6 @@ def test_answers_of_a_server_are_translated(status: int, expected: type[Knowledg
 @pytest.mark.parametrize(
     ("url", "api_key", "found"),
     [
-        (":memory:", "", []),
         ("http://127.0.0.1:6333", "key", []),
         ("https://qdrant.example", "key", []),
         ("http://qdrant.example", "key", ["knowledge.W010"]),
@@ -334,9 +334,10 @@ def test_configuration_is_checked(url: str, api_key: str, found: list[str]) -> N
 
 
 def test_two_prefixes_share_a_server_without_seeing_each_other() -> None:
-    one = QdrantVectorStore(url=":memory:", prefix="one_")
-    two = QdrantVectorStore(url=":memory:", prefix="two_")
-    two._client = one._connected()
+    one = InProcessQdrant(prefix="one_")
+    two = InProcessQdrant(prefix="two_")
+    with one._asking() as two._client:
+        pass
     for store in (one, two):
         store.ensure("animals", RECIPE)
         store.point_alias("zoo", "animals")
@@ -409,7 +410,7 @@ _operations = st.one_of(
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(operations=st.lists(_operations, min_size=1, max_size=12))
 def test_two_stores_answer_alike(operations: list[tuple[str, Any]]) -> None:
-    stores: list[VectorStore] = [TableVectorStore(), QdrantVectorStore(url=":memory:")]
+    stores: list[VectorStore] = [TableVectorStore(), InProcessQdrant()]
     name = f"alike_{uuid.uuid4().hex}"
     for store in stores:
         store.ensure(name, RECIPE)

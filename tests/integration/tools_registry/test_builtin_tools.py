@@ -56,11 +56,7 @@ class BuiltinToolTests(BuiltinToolCase):
         assert "Je suis faq." in texts
         assert "Je suis courtesy." not in texts
 
-    @override_settings(
-        VECTOR_STORES={
-            "default": {"BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore", "OPTIONS": {"url": ":memory:"}}
-        }
-    )
+    @override_settings(VECTOR_STORES={"default": {"BACKEND": "tests.in_process_qdrant.InProcessQdrant"}})
     async def test_database_is_read_on_its_bridge_and_the_network_is_not(self) -> None:
         library = await sync_to_async(make_library)()
         context = ToolContext(deployment_id=library.pk, agent_id=library.agent_id)

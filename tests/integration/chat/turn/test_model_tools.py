@@ -156,11 +156,7 @@ class CostTests(ToolboxCase):
         with mock.patch("agents.cache.time.monotonic", return_value=time.monotonic() + 61):
             assert "find_route" not in self.names(deployment)
 
-    @override_settings(
-        VECTOR_STORES={
-            "default": {"BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore", "OPTIONS": {"url": ":memory:"}}
-        }
-    )
+    @override_settings(VECTOR_STORES={"default": {"BACKEND": "tests.in_process_qdrant.InProcessQdrant"}})
     def test_store_on_the_network_is_not_asked_on_the_bridge_of_the_database(self) -> None:
         deployment = make_deployment(make_agent(tool_mode="external", tool_top_k=1))
         sync_index(external=True)

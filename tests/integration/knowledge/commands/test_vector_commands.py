@@ -15,14 +15,14 @@ from knowledge.errors import EmbeddingMismatchError
 from knowledge.management.commands.migrate_vectors import migrate_vectors
 from knowledge.models import IndexBuild
 from knowledge.vectors.base import Json, Point, VectorStore, vector_store
-from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
+from tests.in_process_qdrant import InProcessQdrant
 from tests.terminal import run
 
 ALIAS = "agent_aide_qr_atomique"
 OLDEST, OLDER, CURRENT, BROKEN = (f"{ALIAS}_2026112{day}T035500123456" for day in range(4))
 TABLE = {"BACKEND": "knowledge.vectors.table.TableVectorStore"}
-MEMORY = {"BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore", "OPTIONS": {"url": ":memory:"}}
+MEMORY = {"BACKEND": "tests.in_process_qdrant.InProcessQdrant"}
 
 
 def fill(store: VectorStore, name: str, count: int, **payload: Json) -> None:
@@ -103,7 +103,7 @@ class StoreCommandTests(TestCase):
 class MigrationTests(TestCase):
     def setUp(self) -> None:
         self.table: VectorStore = TableVectorStore()
-        self.qdrant: VectorStore = QdrantVectorStore(url=":memory:")
+        self.qdrant: VectorStore = InProcessQdrant()
         fill(self.table, CURRENT, 620, accent="é")
         fill(self.table, "learned_responses", 2)
         self.table.point_alias(ALIAS, CURRENT)
