@@ -89,9 +89,7 @@ _FREQUENT = 100
 _CLEARLY = 4
 #: Of one agent's words the most frequent are kept.
 MOST_WORDS = 30_000
-#: Shorter words have too many neighbours; one of just so many letters is compared with the agent's words alone.
-_SHORTEST_FAULT = 4
-#: Nor is a longer one a word (« anticonstitutionnellement » has 25): its neighbours take the square of its length, in
+#: No longer one is a word (« anticonstitutionnellement » has 25): its neighbours take the square of its length, in
 #: memory too.
 _LONGEST_FAULT = 30
 #: From so many letters a mistyped word is taken for the one that is near: one of the agent's, and any other (« cerfa »
@@ -197,25 +195,23 @@ class Vocabulary:
         """Whether it is a word of the agent's, or one that people often use."""
         return folded in self.forms or any(language_words(code).frequency(folded) for code in LANGUAGES)
 
-    def mended(self, folded: str, language: str) -> tuple[str, bool] | None:
-        """What an unknown word was meant to be, one typing slip away, and whether that is sure: nothing else is near."""
-        if not (_SHORTEST_FAULT <= len(folded) <= _LONGEST_FAULT and folded.isascii() and folded.isalpha()):
-            return None
+    def mended(self, folded: str, language: str) -> str:
+        """What an unknown word was surely meant to be: one typing slip away, and nothing else is near; else empty."""
+        if not (_SURE_OWN <= len(folded) <= _LONGEST_FAULT and folded.isascii() and folded.isalpha()):
+            return ""
         near = _one_slip_away(folded)
         own = near & self.forms.keys()
         codes = (language,) if language else LANGUAGES
         general = Counter[str]()
-        for code in codes if len(folded) > _SHORTEST_FAULT else ():
+        for code in codes:
             frequency = language_words(code).frequency
             general.update({word: count for word in near if (count := frequency(word))})
-        if not own and not general or _is_variant(folded, own | general.keys(), codes):
-            return None
+        stems = {light_stem(word, language or "fr") for word in own | general.keys()}
+        if len(stems) != 1 or not own and len(folded) < _SURE or _is_variant(folded, own | general.keys(), codes):
+            return ""
         counts = self.counts if own else general
         best = max(own or general, key=lambda word: (word[0] == folded[0], counts[word], word))
-        stems = {light_stem(word, language or "fr") for word in own | general.keys()}
-        is_long = len(folded) >= (_SURE_OWN if own else _SURE)
-        is_sure = len(stems) == 1 and is_long and best[0] == folded[0]
-        return self.spelled(best, language) or self.forms.get(best, best), is_sure
+        return self.spelled(best, language) or self.forms.get(best, best) if best[0] == folded[0] else ""
 
 
 def _is_variant(folded: str, near: Iterable[str], codes: Iterable[str]) -> bool:
@@ -313,30 +309,28 @@ def _in_small_letters(token: Token, vocabulary: Vocabulary) -> str:
     return token.text if 1 < len(token.text) <= _ACRONYM_LETTERS and not is_word else token.text.lower()
 
 
-def spelled(text: str, vocabulary: Vocabulary, language: str) -> tuple[str, str]:
-    """Return the text mended twice: with the sure corrections only, and with the guessed ones as well."""
+def spelled(text: str, vocabulary: Vocabulary, language: str) -> str:
+    """The text with its accents and apostrophes back, and with the typing faults mended that are surely one."""
     return _Speller(text, vocabulary, language).read()
 
 
 class _Speller:
-    """Collects the sure and the guessed corrections of one text, in one pass over its words."""
+    """Collects the corrections of one text, in one pass over its words."""
 
     def __init__(self, text: str, vocabulary: Vocabulary, language: str) -> None:
         self.text, self.vocabulary, self.language = text, vocabulary, language
         self.tokens = tokens_of(text)
         self.words = [token.folded for token in self.tokens]
-        self.sure: list[Edit] = []
-        self.guessed: list[Edit] = []
+        self.edits: list[Edit] = []
         #: Who writes accents writes those that are wanted.
         self._lacks_accents = text.isascii()
         self._left = MOST_MENDED
 
-    def read(self) -> tuple[str, str]:
+    def read(self) -> str:
         at = 0
         while at < len(self.tokens):
             at += self._read_at(at)
-        both = sorted([*self.sure, *self.guessed], key=lambda edit: edit.start)
-        return applied(self.text, self.sure), applied(self.text, both)
+        return applied(self.text, self.edits)
 
     def _read_at(self, at: int) -> int:
         """Read what begins at this word, and return how many words it has."""
@@ -372,7 +366,7 @@ class _Speller:
             takes_next = read.endswith("'") and self.text[last.end : last.end + 1] in "'’ "
             end = last.end + takes_next
             if self.text[first.start : end].replace("’", "'") != read:
-                self.sure.append(Edit(first.start, end, read))
+                self.edits.append(Edit(first.start, end, read))
             return length
         return 0
 
@@ -403,7 +397,7 @@ class _Speller:
         if following.is_protected or (len(following.folded) == 1 and following.folded != "y"):
             return False
         read = _cased_as(elisions[token.folded], token)
-        self.sure.append(Edit(token.start, following.start, read))
+        self.edits.append(Edit(token.start, following.start, read))
         return True
 
     def _restore_accents(self, token: Token) -> None:
@@ -439,16 +433,13 @@ class _Speller:
         if self._left == 0 or self._has_apostrophe_after(token):
             return
         self._left -= 1
-        if (mended := self.vocabulary.mended(token.folded, self.language)) is None:
-            return
-        word, is_sure = mended
+        word = self.vocabulary.mended(token.folded, self.language)
         # With a capital it may be a name, unless a question or a greeting begins so.
-        is_small = token.text == token.text.lower() or fold(word) in _beginnings()
-        edits = self.sure if is_sure and is_small else self.guessed
-        edits.append(Edit(token.start, token.end, _cased_as(word, token)))
+        if word and (token.text == token.text.lower() or fold(word) in _beginnings()):
+            self._replace(token, word)
 
     def _replace(self, token: Token, form: str) -> None:
-        self.sure.append(Edit(token.start, token.end, _cased_as(form, token)))
+        self.edits.append(Edit(token.start, token.end, _cased_as(form, token)))
 
 
 @cache

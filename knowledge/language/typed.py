@@ -209,8 +209,6 @@ class _Wrapped:
         return start - (len(gap) - len(gap.rstrip("\"'«(0123456789-+€$<>≤≥%")))
 
 
-#: Beside the text itself.
-MOST_OTHERS = 2
 #: The beginning is read; what stands behind it stays as it was typed.
 READ_CHARACTERS = 4_000
 #: With fewer words of content a question does not stand without its story; a story has at least so many words.
@@ -221,7 +219,7 @@ _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|\n+")
 
 @dataclass(frozen=True, slots=True)
 class TypedQuestion:
-    """`text` is how the question is read; `others` are further readings of it, the likeliest first."""
+    """`text` is how the question is read; `others` holds the question of a story, to be looked up beside the whole."""
 
     typed: str
     text: str
@@ -239,11 +237,9 @@ def read_typed(question: str, vocabulary: Vocabulary) -> TypedQuestion:
         return TypedQuestion(question, question)
     text = lowered(head, vocabulary)
     language = language_of(text)
-    sure, guessed = spelled(text, vocabulary, language)
-    texts = [unwrapped(reading, language) for reading in dict.fromkeys((sure, guessed))]
-    asked = _question_of_story(texts[-1], language)
-    text, *others = dict.fromkeys(reading + rest for reading in (*texts, *asked))
-    return TypedQuestion(question, text, tuple(others[-MOST_OTHERS:]))
+    text = unwrapped(spelled(text, vocabulary, language), language)
+    asked = [each for each in _question_of_story(text, language) if each != text]
+    return TypedQuestion(question, text + rest, tuple(each + rest for each in asked))
 
 
 def _parts(question: str) -> tuple[str, str]:
