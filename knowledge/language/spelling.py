@@ -1,15 +1,14 @@
 """Spelling: the words of a typed text, the words that are known, and the mending of accents, capitals and faults."""
 
-import gzip
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from importlib import resources
 from string import ascii_lowercase
 from typing import Any, Generic, TypeVar
+
+from spellchecker import SpellChecker
 
 from knowledge.language.words import LANGUAGES, fold, language_data, light_stem, word_class
 
@@ -89,9 +88,6 @@ _FREQUENT = 100
 _CLEARLY = 4
 #: Of one agent's words the most frequent are kept.
 MOST_WORDS = 30_000
-#: No longer one is a word (« anticonstitutionnellement » has 25): its neighbours take the square of its length, in
-#: memory too.
-_LONGEST_FAULT = 30
 #: From so many letters a mistyped word is taken for the one that is near: one of the agent's, and any other (« cerfa »
 #: is no « cerf »).
 _SURE_OWN, _SURE = 5, 7
@@ -142,8 +138,7 @@ def _is_participle(word: str, folded: str, plain: Mapping[str, int]) -> bool:
 @cache
 def language_words(language: str) -> LanguageWords:
     """Return the words of a language, which are read once: by `warm_up`, before the first question."""
-    packed = resources.files("spellchecker").joinpath("resources", f"{language}.json.gz")
-    return LanguageWords(json.loads(gzip.decompress(packed.read_bytes())))
+    return LanguageWords(SpellChecker(language).word_frequency.dictionary)
 
 
 def warm_up() -> None:
@@ -197,9 +192,9 @@ class Vocabulary:
 
     def mended(self, folded: str, language: str) -> str:
         """What an unknown word was surely meant to be: one typing slip away, and nothing else is near; else empty."""
-        if not (_SURE_OWN <= len(folded) <= _LONGEST_FAULT and folded.isascii() and folded.isalpha()):
+        if len(folded) < _SURE_OWN:
             return ""
-        near = _one_slip_away(folded)
+        near = _slips().edit_distance_1(folded)
         own = near & self.forms.keys()
         codes = (language,) if language else LANGUAGES
         general = Counter[str]()
@@ -231,15 +226,12 @@ def _usual(forms: Sequence[tuple[int, str]]) -> str:
     return max(small if is_small else forms)[1]
 
 
-def _one_slip_away(word: str) -> set[str]:
-    """Every text that one letter too many, too few, wrong or exchanged with the next makes of it (P. Norvig's way)."""
-    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
-    found = {head + tail[1:] for head, tail in splits if tail}
-    found.update(head + tail[1] + tail[0] + tail[2:] for head, tail in splits if len(tail) > 1)
-    for letter in ascii_lowercase:
-        found.update(head + letter + tail for head, tail in splits)
-        found.update(head + letter + tail[1:] for head, tail in splits if tail)
-    return found
+@cache
+def _slips() -> SpellChecker:
+    """What knows the words one typing slip away; it leaves alone what is much longer than the alphabet."""
+    slips = SpellChecker(language=None)
+    slips.word_frequency.load_words([ascii_lowercase])
+    return slips
 
 
 #: Fewer words or letters in capitals are an acronym or a title, not shouting.

@@ -76,8 +76,6 @@ def _beside() -> frozenset[str]:
 
 #: « Je voudrais savoir si vous pouvez me dire comment… »: wrappers inside wrappers.
 _MOST_LAYERS = 4
-#: A signature is a name and a place; more words are a text.
-_SIGNATURE_WORDS = 6
 _EDGES = " \t\n\r\u00a0\u202f,;:.!-–—"
 
 
@@ -105,7 +103,6 @@ class _Wrapped:
     def core(self) -> str:
         self.last = len(self.tokens)
         words = [token.folded for token in self.tokens]
-        self._take_signature(words)
         self._take_closings(words)
         self._take_openings(words)
         self._take_indirect(words)
@@ -115,19 +112,6 @@ class _Wrapped:
         if is_whole or all(token.folded in small for token in kept):
             return self.text
         return self._written()
-
-    def _take_signature(self, words: list[str]) -> None:
-        table = phrases("signatures")
-        for at in range(max(1, self.last - _SIGNATURE_WORDS - 3), self.last):
-            length = table.length_at(words, at)
-            if not length or not self.tokens[at].starts:
-                continue
-            tail = self.text[self.tokens[at].start :]
-            if "?" not in tail and not any(map(str.isdigit, tail)):
-                behind = words[at + length : self.last]
-                if len(behind) <= _SIGNATURE_WORDS and word_class("negations").isdisjoint(behind):
-                    self.last = at
-                    return
 
     def _take_closings(self, words: list[str]) -> None:
         table = phrases("closings")
