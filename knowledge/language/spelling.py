@@ -333,8 +333,6 @@ class _Speller:
             return taken
         if self._is_name(token):
             return 1
-        if self._read_elision(at):
-            return 1
         if self.vocabulary.knows(token.folded):
             self._restore_accents(token)
         elif not self._split_elision(token):
@@ -376,21 +374,6 @@ class _Speller:
     def _has_apostrophe(self, token: Token) -> bool:
         before = self.text[max(token.start - 1, 0) : token.start]
         return before in ("'", "’") or self._has_apostrophe_after(token)
-
-    def _read_elision(self, at: int) -> bool:
-        """Restore the apostrophe of « l attestation »: a letter alone before a vowel."""
-        token = self.tokens[at]
-        elisions = _elisions()
-        if token.folded not in elisions or self.language == "en" or at + 1 == len(self.tokens):
-            return False
-        following = self.tokens[at + 1]
-        if self.text[token.end : following.start] != " " or following.folded[0] not in _VOWELS:
-            return False
-        if following.is_protected or (len(following.folded) == 1 and following.folded != "y"):
-            return False
-        read = _cased_as(elisions[token.folded], token)
-        self.edits.append(Edit(token.start, following.start, read))
-        return True
 
     def _restore_accents(self, token: Token) -> None:
         if not self._lacks_accents or self._has_apostrophe_after(token):

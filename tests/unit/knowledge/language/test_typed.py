@@ -33,7 +33,6 @@ def read(question: str) -> TypedQuestion:
         ("HOW DO I GET A REFUND?", "How do I get a refund?"),
         ("jai perdu lattestation", "j'ai perdu l'attestation"),
         ("quest ce que la videosurveillance", "qu'est-ce que la vidéosurveillance"),
-        ("j ai perdu l attestation d hier", "j'ai perdu l'attestation d'hier"),
         ("Commment résilier un abonnement ?", "Comment résilier un abonnement ?"),
         ("quest ce", "qu'est-ce"),
         ("comment avoir un remboursmeent", "comment avoir un remboursement"),
