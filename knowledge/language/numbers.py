@@ -26,18 +26,6 @@ _UNITS: dict[str, tuple[str, float]] = {
 }
 _MONTHS = {name: month for names in _DATA["months"] for month, name in enumerate(names.split(), start=1)}
 _BEFORE_MAY = frozenset(_DATA["before_may"].split())
-#: « un quart de mon salaire » is 25 %, « un quart d'heure » 15 minutes.
-_FRACTIONS = (
-    (re.compile(r"\b(?:un )?quart d.heure\b|\ba quarter of an hour\b"), "15 minutes"),
-    (re.compile(r"\b(?:une )?demie?[- ]heure\b|\bhalf an hour\b"), "30 minutes"),
-    (re.compile(r"\btrois quarts d.heure\b|\bthree quarters of an hour\b"), "45 minutes"),
-    (re.compile(r"\bune heure et demie\b|\ban hour and a half\b"), "90 minutes"),
-    (re.compile(r"\b(?:un an|une annee) et demie?\b|\ba year and a half\b"), "18 mois"),
-    (re.compile(r"\btrois quarts (?=d[eu' ])|\bthree quarters of\b"), "75 % "),
-    (re.compile(r"\bun quart (?=d[eu' ])|\ba quarter of\b"), "25 % "),
-    (re.compile(r"\bla moitie (?=d[eu' ])|\bhalf (?:of )?(?=my|the|his|her|our)"), "50 % "),
-    (re.compile(r"\b(?:la )?quinzaine(?: de)? jours\b"), "15 jours"),
-)
 _DIGIT = re.compile(r"\d")
 _MONTH_YEAR = re.compile(r"(?<![\d/])(0?[1-9]|1[0-2])/((?:19|20)\d\d)\b")
 _SPACED = re.compile(r"(?<=\d)[ \u00a0\u202f](?=\d{3}(?!\d))")
@@ -72,8 +60,6 @@ class Quantity:
 
 def prepare(text: str) -> str:
     """Make numbers one token each: thousands joined, units split off, dates and codes in one form."""
-    for pattern, replacement in _FRACTIONS:
-        text = pattern.sub(replacement, text)
     if _DIGIT.search(text):
         text = _DATE.sub(_spelled_date, text)
         text = _MONTH_YEAR.sub(lambda m: f"{list(_MONTHS)[int(m[1]) - 1]} {m[2]}", text)
