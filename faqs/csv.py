@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
+from typing import Self
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import models, transaction
@@ -76,6 +77,11 @@ class FaqRow:
     phrasings: tuple[str, ...] = ()
     line: int = 0
 
+    @classmethod
+    def of(cls, row: LearnedResponse) -> Self:
+        """A stored answer as a file would have it."""
+        return cls(row.question, row.answer, row.category, tuple(phrasing.text for phrasing in row.phrasings.all()))
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -87,35 +93,24 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredAnswer:
-    """An answer of the agent at the time of the plan."""
-
-    id: int
-    revision: int
-    question: str
-    answer: str
-    category: str
-    phrasings: tuple[str, ...]
-    status: str
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedRow:
-    """A row and what it would do: replace an answer, stand beside others to the same question, or neither."""
+    """A row and what it would do: replace an answer, stand beside others to the same question, or neither. The answers
+    are as they were at the time of the plan.
+    """
 
     row: FaqRow
     kind: RowKind = RowKind.NEW
-    replaces: StoredAnswer | None = None
-    contradicts: tuple[StoredAnswer, ...] = ()
+    replaces: LearnedResponse | None = None
+    contradicts: tuple[LearnedResponse, ...] = ()
 
     @property
     def choice(self) -> str:
         """The row with the answers that it is shown beside as they are: a choice holds for these alone."""
         answers = filter(None, (self.replaces, *self.contradicts))
-        return "-".join([str(self.row.line), *(f"{answer.id}.{answer.revision}" for answer in answers)])
+        return "-".join([str(self.row.line), *(f"{answer.pk}.{answer.revision}" for answer in answers)])
 
     @property
-    def old(self) -> StoredAnswer | None:
+    def old(self) -> LearnedResponse | None:
         """The answer that it is shown beside."""
         return self.replaces or next(iter(self.contradicts), None)
 
@@ -156,11 +151,7 @@ class ImportReport:
 
 def export_csv(rows: Iterable[LearnedResponse]) -> Iterator[str]:
     """Yield the file, a piece a row; courtesies are left out, since the columns cannot tell them apart."""
-    return csv_lines(
-        FaqRow(row.question, row.answer, row.category, tuple(phrasing.text for phrasing in row.phrasings.all()))
-        for row in rows
-        if row.kind == LearnedKind.FAQ
-    )
+    return csv_lines(FaqRow.of(row) for row in rows if row.kind == LearnedKind.FAQ)
 
 
 def csv_lines(rows: Iterable[FaqRow]) -> Iterator[str]:
@@ -274,13 +265,13 @@ def _planned(row: FaqRow, first: FaqRow, known: LearnedResponse | None) -> Plann
     if known is None:
         check_texts(row.question, row.answer, row.phrasings)
         return PlannedRow(row)
-    stored = _stored(known)
+    stored = FaqRow.of(known)
     # Another order of the phrasings is no difference.
     is_same = (stored.question, stored.answer, stored.category) == (row.question, row.answer, row.category)
-    if stored.status == LearnedStatus.VALID and is_same and sorted(stored.phrasings) == sorted(row.phrasings):
-        return PlannedRow(row, RowKind.UNCHANGED, stored)
+    if known.status == LearnedStatus.VALID and is_same and sorted(stored.phrasings) == sorted(row.phrasings):
+        return PlannedRow(row, RowKind.UNCHANGED, known)
     check_texts(row.question, row.answer, row.phrasings)
-    return PlannedRow(row, RowKind.CHANGED, stored)
+    return PlannedRow(row, RowKind.CHANGED, known)
 
 
 def _answers_to(agent: Agent, questions: Sequence[str]) -> dict[str, LearnedResponse]:
@@ -291,11 +282,6 @@ def _answers_to(agent: Agent, questions: Sequence[str]) -> dict[str, LearnedResp
         rows.prefetch_related("phrasings"), key=lambda row: (row.status == LearnedStatus.VALID, row.updated_at)
     )
     return {row.question_key: row for row in ranked}
-
-
-def _stored(row: LearnedResponse) -> StoredAnswer:
-    phrasings = tuple(phrasing.text for phrasing in row.phrasings.all())
-    return StoredAnswer(row.pk, row.revision, row.question, row.answer, row.category, phrasings, row.status)
 
 
 def _with_contradictions(
@@ -325,12 +311,12 @@ def _with_contradictions(
 
 
 def _beside(planned: PlannedRow, similar: Iterable[SimilarAnswer]) -> PlannedRow:
-    own = planned.replaces.id if planned.replaces else None
+    own = planned.replaces.pk if planned.replaces else None
     others = [each.response for each in similar if each.kind == "contradiction" and each.response.pk != own]
     if not others:
         return planned
     kind = RowKind.CONTRADICTORY if planned.kind == RowKind.NEW else planned.kind
-    return replace(planned, kind=kind, contradicts=tuple(map(_stored, others[:_SHOWN_ANSWERS])))
+    return replace(planned, kind=kind, contradicts=tuple(others[:_SHOWN_ANSWERS]))
 
 
 def _asked(row: FaqRow) -> list[str]:
@@ -377,7 +363,7 @@ def _write_rows(agent_id: int, batch: Sequence[PlannedRow], report: ImportReport
         # Two imports of one agent take turns: no question gets two rows.
         agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
         known = _answers_to(agent, [planned.row.question for planned in batch])
-        replaced = [planned.replaces.id for planned in batch if planned.replaces]
+        replaced = [planned.replaces.pk for planned in batch if planned.replaces]
         now = LearnedResponse.objects.select_for_update().order_by("pk").in_bulk(replaced)
         for planned in batch:
             try:
@@ -401,7 +387,7 @@ def _as_planned(
 ) -> LearnedResponse | None:
     """The answer to replace, if any; raises `AnswerRejectedError` where it has changed since the plan."""
     if (replaced := planned.replaces) is not None:
-        response = now.get(replaced.id)
+        response = now.get(replaced.pk)
         if response is None or response.revision != replaced.revision:
             reason = _("La réponse à « %(question)s » a changé depuis l’aperçu ; importez à nouveau.")
             raise AnswerRejectedError(reason % {"question": replaced.question})

@@ -21,7 +21,7 @@ from agents.models import Agent
 from agents.roles import agents_for
 from faqs.answer_points import settle_now
 from faqs.answers import AnswerRejectedError
-from faqs.csv import ASKED, FaqRow, ImportPlan, PlannedRow, RowKind, StoredAnswer, apply_import, decoded, plan_import
+from faqs.csv import ASKED, FaqRow, ImportPlan, PlannedRow, RowKind, apply_import, decoded, plan_import
 from faqs.models import LearnedResponse, LearnedStatus
 
 IMPORT_RIGHTS = ("faqs.add_learnedresponse", "faqs.change_learnedresponse")
@@ -142,15 +142,15 @@ def _shown_row(planned: PlannedRow) -> dict[str, Any]:
     return {"row": planned.row, "choice": planned.choice, "answers": answers}
 
 
-def _shown_answer(answer: StoredAnswer, row: FaqRow, *, is_replaced: bool) -> dict[str, Any]:
+def _shown_answer(answer: LearnedResponse, row: FaqRow, *, is_replaced: bool) -> dict[str, Any]:
     """Of an answer that would stay, what it says; of one that would be replaced, everything that differs."""
-    status = str(LearnedStatus(answer.status).label)
+    status = answer.get_status_display()
     before, after = {gettext("Réponse"): answer.answer}, {gettext("Réponse"): row.answer}
     if is_replaced:
-        before = {**_texts(answer), gettext("Validité"): status}
+        before = {**_texts(FaqRow.of(answer)), gettext("Validité"): status}
         after = {**_texts(row), gettext("Validité"): str(LearnedStatus.VALID.label)}
     return {
-        "address": admin_url(LearnedResponse, "change", answer.id),
+        "address": admin_url(LearnedResponse, "change", answer.pk),
         "question": answer.question,
         "status": status,
         "is_replaced": is_replaced,
@@ -158,7 +158,7 @@ def _shown_answer(answer: StoredAnswer, row: FaqRow, *, is_replaced: bool) -> di
     }
 
 
-def _texts(state: StoredAnswer | FaqRow) -> dict[str, str]:
+def _texts(state: FaqRow) -> dict[str, str]:
     return {
         gettext("Question"): state.question,
         gettext("Autres formulations"): "\n".join(sorted(state.phrasings)),

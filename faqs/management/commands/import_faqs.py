@@ -16,6 +16,7 @@ from faqs.answer_points import SyncReport, sync_learned
 from faqs.csv import (
     ASKED,
     FAQ_MAX_IMPORT_BYTES,
+    FaqRow,
     ImportPlan,
     ImportReport,
     PlannedRow,
@@ -93,9 +94,10 @@ def _result(plan: ImportPlan, report: ImportReport, synced: SyncReport) -> dict[
 
 
 def _as_json(planned: PlannedRow) -> dict[str, Any]:
-    row, old = asdict(planned.row), asdict(planned.old) if planned.old else None
-    if old is not None:
-        del old["id"], old["revision"]
+    row, old = asdict(planned.row), None
+    if planned.old is not None:
+        old = asdict(FaqRow.of(planned.old)) | {"status": planned.old.status}
+        del old["line"]
     return {"line": row.pop("line"), "question": planned.row.question, "old": old, "new": row}
 
 

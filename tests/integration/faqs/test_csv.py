@@ -51,9 +51,9 @@ class PlanningTest(TestCase):
         assert [failure.line for failure in plan.failed] == [5]
         old = plan.rows[0].replaces
         assert old is not None
-        assert (old.answer, old.category, old.phrasings) == ("Ici.", "FAQ", ("À quel endroit ?",))
+        assert FaqRow.of(old) == FaqRow("Où ?", "Ici.", "FAQ", ("À quel endroit ?",))
         assert plan.rows[1].replaces is not None
-        assert plan.rows[1].replaces.id == kept.pk
+        assert plan.rows[1].replaces.pk == kept.pk
         assert list(LearnedResponse.objects.order_by("pk").values()) == before
 
     def test_only_valid_answer_with_the_same_texts_is_unchanged(self) -> None:
@@ -70,7 +70,7 @@ class PlanningTest(TestCase):
         row = make_learned(self.agent, question=PRICE, answer="12 euros.")
         plan = planned(self.agent, FaqRow(REWORDED, "15 euros."))
         assert kinds(plan) == ["contradictory"]
-        assert [other.id for other in plan.rows[0].contradicts] == [row.pk]
+        assert [other.pk for other in plan.rows[0].contradicts] == [row.pk]
         assert kinds(planned(self.agent, FaqRow(REWORDED, "12  EUROS."))) == ["new"]
 
     def test_phrasing_of_a_row_and_phrasing_of_an_answer_contradict_too(self) -> None:
@@ -83,7 +83,7 @@ class PlanningTest(TestCase):
         other = make_learned(self.agent, question=REWORDED, answer="12 euros !")
         (row,) = planned(self.agent, FaqRow(PRICE, "15 euros.")).rows
         assert row.kind == RowKind.CHANGED
-        assert [each.id for each in row.contradicts] == [other.pk]
+        assert [each.pk for each in row.contradicts] == [other.pk]
 
     def test_same_text_is_found_without_an_index(self) -> None:
         row = LearnedResponse(agent=self.agent, question=PRICE, answer="12.", kind=LearnedKind.COURTESY)
