@@ -9,6 +9,7 @@ question of a source), `refused`.
 """
 
 import hashlib
+import json
 import time
 import uuid
 from collections import Counter
@@ -163,27 +164,38 @@ def read_lines(text: str) -> list[Row]:
     return rows
 
 
-def add_questions(golden_set: GoldenSet, rows: Iterable[Row]) -> int:
-    """Add those that the set lacks, up to its bound; returns how many were added."""
+def write_questions(golden_set: GoldenSet, rows: Iterable[Row]) -> None:
+    """Have the set hold these questions, each once, and no other."""
+    wanted = {question_key(row["question"]): row for row in rows}
     with transaction.atomic():
-        # The set's row is the lock of its bound.
-        locked = GoldenSet.objects.select_for_update().get(pk=golden_set.pk)
-        room = GOLDEN_MAX_QUESTIONS - locked.questions.count()
-        known = set(locked.questions.values_list("key", flat=True))
-        added: dict[str, GoldenQuestion] = {}
-        for row in rows:
-            text = row["question"].strip()
-            key = question_key(text)
-            if key not in known and key not in added and len(added) < room:
-                added[key] = GoldenQuestion(
-                    golden_set=locked,
-                    question=text,
-                    key=key,
-                    expected=expected_of(row),
-                    note=str(row.get("note") or "")[:500],
-                )
-        GoldenQuestion.objects.bulk_create(added.values())
-    return len(added)
+        golden_set.questions.exclude(key__in=wanted).delete()
+        held = {question.key: question for question in golden_set.questions.all()}
+        for key, row in wanted.items():
+            question = held.get(key) or GoldenQuestion(golden_set=golden_set, key=key)
+            texts = {"question": row["question"].strip(), "note": str(row.get("note") or "")[:500]}
+            for name, value in {**texts, "expected": expected_of(row)}.items():
+                setattr(question, name, value)
+            question.save()
+
+
+def rows_of(golden_set: GoldenSet) -> list[Row]:
+    """The questions of a set as rows of a file."""
+    noted = ((each, {"note": each.note} if each.note else {}) for each in golden_set.questions.order_by("pk"))
+    return [{"question": each.question, **each.expected, **note} for each, note in noted]
+
+
+def as_lines(rows: Iterable[Row]) -> str:
+    """The text that `read_lines` reads as these rows: a bare question where nothing else is said."""
+    return "\n".join(
+        row["question"]
+        if row.keys() == {"question"} and _is_bare(row["question"])
+        else json.dumps(row, ensure_ascii=False)
+        for row in rows
+    )
+
+
+def _is_bare(question: str) -> bool:
+    return "\n" not in question and not question.startswith("{")
 
 
 def last_questions(count: int, **of: Any) -> dict[str, uuid.UUID]:
@@ -272,7 +284,7 @@ def _asked(run: GoldenRun, result: GoldenResult, changes: Mapping[str, Any]) -> 
 def questions_named(name: str) -> list[Row] | None:
     """The questions of a set or of a file; `None` where there is neither. The first row that is none is an error."""
     if (golden_set := GoldenSet.objects.filter(name=name).first()) is not None:
-        return [{"question": each.question, **each.expected} for each in golden_set.questions.order_by("pk")]
+        return rows_of(golden_set)
     path = Path(name)
     if not path.is_file():
         return None

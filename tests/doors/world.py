@@ -36,7 +36,7 @@ from chat.models import (
     TurnStatus,
 )
 from chat.runs.runner import runner
-from chat.staff.golden import add_questions
+from chat.staff.golden import write_questions
 from faqs.models import QuestionGroup
 from knowledge.models import Category, Chunk, Document, IndexBuild, PairVerdict, Synonym, WebSource
 from tests.factories import (
@@ -126,7 +126,7 @@ def _answer_rows(deployment: Deployment) -> Iterator[Model]:
 
 def _golden_rows(deployment: Deployment) -> Iterator[Model]:
     golden_set = GoldenSet.objects.create(name=MARK, deployment=deployment)
-    add_questions(golden_set, [{"question": MARK}])
+    write_questions(golden_set, [{"question": MARK}])
     yield golden_set
     yield golden_set.questions.get()
     yield GoldenRun.objects.create(golden_set=golden_set, deployment=deployment)

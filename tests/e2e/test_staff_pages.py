@@ -43,8 +43,6 @@ PAGES = {
     "site": "agents/runtimesettings/1/change/",
     "golden-sets": "chat/goldenset/",
     "golden-set": "chat/goldenset/{set}/change/",
-    "golden-questions": "chat/goldenquestion/",
-    "golden-question": "chat/goldenquestion/{question}/change/",
     "golden-runs": "chat/goldenrun/",
     "golden-run": "chat/goldenrun/{run}/change/",
     "what-if": "chat/goldenrun/what-if/",
@@ -64,14 +62,14 @@ from django.contrib.auth.models import Group, User
 from agents.models import Deployment
 from chat.models import Feedback, GoldenSet, Turn
 from agents.jobs import carry_out
-from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if
+from chat.staff.golden import enqueue_run, enqueue_what_if, write_questions
 
 deployment = Deployment.objects.get(slug="guide")
 turn = Turn.objects.filter(messages__content="Où retirer son badge d’accès au bâtiment ?", status="done").first()
 Feedback.objects.get_or_create(turn=turn, defaults={"verdict": "down", "comment": "Ce n’est plus vrai."})
 golden = GoldenSet.objects.create(name="Questions de l’accueil", deployment=deployment)
 rows = [{"question": "Où retirer son badge d’accès au bâtiment ?"}, {"question": "Quel est le numéro de la piscine ?", "contains": "01 23"}]
-add_questions(golden, rows)
+write_questions(golden, rows)
 run = enqueue_run(golden)
 paper = enqueue_what_if(deployment, {"direct_answers": False}, count=5)
 for each in (run, paper):
@@ -84,7 +82,7 @@ group = Group.objects.get(name="Lecture")
 user.groups.add(group)
 found = {
     "turn": str(turn.pk), "agent": deployment.agent_id, "deployment": deployment.pk, "set": golden.pk,
-    "question": golden.questions.first().pk, "run": run.pk, "paper": paper.pk, "user": user.pk,
+    "run": run.pk, "paper": paper.pk, "user": user.pk,
     "group": group.pk, "line": LogEntry.objects.filter(action=1).first().pk,
 }
 print(json.dumps(found))

@@ -3,11 +3,12 @@
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.utils.translation import gettext, ngettext
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
@@ -21,8 +22,8 @@ from agents.admin_base import (
     admin_page,
     admin_url,
     badge,
-    count_link,
     linked,
+    long_text,
     progress_bar,
     require,
     signed_in,
@@ -32,19 +33,17 @@ from agents.models import JobStatus
 from agents.roles import visible
 from agents.settings import setting_fields
 from chat.errors import InvalidMessageError
-from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet
+from chat.models import AnswerSource, GoldenResult, GoldenRun, GoldenSet
 from chat.staff.admin.simulator import PREFIX, OtherSettingsForm
 from chat.staff.golden import (
-    EXPECTATIONS,
     GOLDEN_MAX_QUESTIONS,
-    add_questions,
+    as_lines,
     enqueue_run,
     enqueue_what_if,
-    expected_of,
-    fault_of,
-    question_key,
     read_lines,
+    rows_of,
     unmet_in_words,
+    write_questions,
 )
 from faqs.answers import without_citations
 
@@ -53,72 +52,28 @@ GOLDEN_USUAL_QUESTIONS = 50
 _CHANGES = {"answer_source": _("voie"), "answer": _("réponse"), "sources": _("sources")}
 
 
-class GoldenQuestionForm(forms.ModelForm[GoldenQuestion]):
-    """A question with what is expected of its answer, in the words of a line of `evaluate`'s file."""
-
-    class Meta:
-        model = GoldenQuestion
-        fields = ("golden_set", "question", "expected", "note")
-        help_texts: ClassVar = {
-            "expected": _(
-                'Par exemple {"contains": ["4 euros"]}. Clés : answer_source, contains, not_contains, document, page, '
-                "expected_question, refused."
-            )
-        }
-        widgets: ClassVar = {
-            "question": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-            "expected": UnfoldAdminTextareaWidget(attrs={"rows": 6}),
-        }
-
-    def clean(self) -> dict[str, Any]:
-        data = super().clean() or {}
-        if self.errors:
-            return data
-        expected = data["expected"] or {}
-        if not isinstance(expected, dict) or set(expected) - set(EXPECTATIONS):
-            raise forms.ValidationError(
-                {"expected": gettext("Clés possibles : %(keys)s.") % {"keys": ", ".join(EXPECTATIONS)}}
-            )
-        row = {"question": data["question"], **expected}
-        if fault := fault_of(row):
-            raise forms.ValidationError(fault)
-        data["expected"], self.instance.key = expected_of(row), question_key(data["question"])
-        others = GoldenQuestion.objects.filter(golden_set=data["golden_set"]).exclude(pk=self.instance.pk)
-        if others.filter(key=self.instance.key).exists():
-            raise forms.ValidationError(gettext("Cette question est déjà dans ce jeu."))
-        if others.count() >= GOLDEN_MAX_QUESTIONS:
-            raise forms.ValidationError(gettext("Ce jeu est plein."))
-        return data
-
-
 class GoldenSetForm(forms.ModelForm[GoldenSet]):
-    """A set, with lines to be added to it: all of them, or none and what is wrong with the first."""
+    """A set with its questions as lines: all of them are kept, or none and what is wrong with the first."""
 
-    added = forms.CharField(
-        label=_("Ajouter des questions"),
+    lines = forms.CharField(
+        label=_("Questions"),
         required=False,
         max_length=1_000_000,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 6}),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 20}),
         help_text=_("Une par ligne ; ou, avec ce qui est attendu, les lignes d’un fichier de « evaluate » (JSON)."),
     )
-    field_order = ("name", "deployment", "language", "added")
+    field_order = ("name", "deployment", "language", "lines")
 
-    def clean_added(self) -> list[dict[str, Any]]:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk is not None:
+            self.initial["lines"] = as_lines(rows_of(self.instance))
+
+    def clean_lines(self) -> list[dict[str, Any]]:
         try:
-            return read_lines(self.cleaned_data["added"])
+            return read_lines(self.cleaned_data["lines"])
         except InvalidMessageError as error:
             raise forms.ValidationError(str(error.public_message)) from error
-
-
-@admin.register(GoldenQuestion)
-class GoldenQuestionAdmin(StaffAdmin):
-    purpose = _("Une question dont la bonne réponse est connue, et ce qui est attendu d’elle.")
-    form = GoldenQuestionForm
-    list_display = ("question", "golden_set", "note")
-    list_filter = ("golden_set",)
-    list_select_related = ("golden_set",)
-    search_fields = ("question", "note")
-    ordering = ("-pk",)
 
 
 @require_POST
@@ -140,7 +95,7 @@ class GoldenSetAdmin(StaffAdmin):
     list_filter = ("deployment",)
     list_select_related = ("deployment",)
     search_fields = ("name",)
-    fields = ("name", "deployment", "language", "added")
+    fields = ("name", "deployment", "language", "lines")
     own_pages = (("<int:set_id>/run/", run_set, "run"),)
     annotations: ClassVar = {"question_count": Count("questions")}
 
@@ -149,22 +104,21 @@ class GoldenSetAdmin(StaffAdmin):
             return {}
         return {
             "count": row.questions.count(),
-            "questions_url": admin_url(GoldenQuestion, "changelist", golden_set__id__exact=row.pk),
             "runs_url": admin_url(GoldenRun, "changelist", golden_set__id__exact=row.pk),
         }
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
-        if rows := form.cleaned_data.get("added"):
-            require(request, "chat.add_goldenquestion")
-            count = add_questions(form.instance, rows)
-            text = ngettext("%(count)d question ajoutée au jeu.", "%(count)d questions ajoutées au jeu.", count)
-            messages.info(request, text % {"count": count})
+        write_questions(form.instance, form.cleaned_data["lines"])
+
+    @admin.display(description=_("questions"))
+    def lines(self, row: Any) -> SafeString | str:
+        """For whoever may only look."""
+        return long_text(as_lines(rows_of(row)))
 
     @admin.display(description=_("questions"), ordering="question_count")
     def asked(self, row: Any) -> str:
-        address = admin_url(GoldenQuestion, "changelist", golden_set__id__exact=row.pk)
-        return count_link(row.question_count, address)
+        return str(row.question_count)
 
 
 class WhatIfForm(OtherSettingsForm):

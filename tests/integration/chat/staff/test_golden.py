@@ -12,7 +12,7 @@ from agents.models import JobStatus
 from chat.errors import InvalidMessageError
 from chat.models import GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, Message, Turn
 from chat.retention import surplus_runs
-from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, read_lines, unmet
+from chat.staff.golden import as_lines, enqueue_run, enqueue_what_if, read_lines, rows_of, unmet, write_questions
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.constants import override
 from tests.doors.admin import in_role
@@ -42,7 +42,7 @@ class _Morvane:
         self.deployment = make_deployment(self.agent)
         self.document = add_document(self.agent, name="morvane.md", text=POOL)
         self.set = GoldenSet.objects.create(name="Morvane", deployment=self.deployment)
-        add_questions(self.set, ROWS)
+        write_questions(self.set, ROWS)
 
 
 class GoldenCase(_Morvane, TestCase):
@@ -64,7 +64,7 @@ class SetTests(GoldenCase):
 
 class RunTests(GoldenCase):
     def test_a_run_says_what_passes_and_stores_no_conversation(self) -> None:
-        add_questions(self.set, [{"question": TARIFF + " ?", "contains": "9 euros"}])
+        write_questions(self.set, [*ROWS, {"question": TARIFF + " ?", "contains": "9 euros"}])
         run = self.asked(enqueue_run(self.set))
         assert [each.has_passed for each in run.results.all()] == [True, True, False]
         assert not Turn.objects.exists()
@@ -169,7 +169,7 @@ class RightsTests(GoldenCase):
     def test_a_what_if_is_hidden_from_whoever_may_not_read_conversations(self) -> None:
         make_exchange(make_conversation(self.deployment), "Je m'appelle Zoé.", "Oui.")
         run = self.asked(enqueue_what_if(self.deployment, {"match_count": 3}, count=5))
-        keeper = client_of(make_staff("chat.view_goldenrun", "chat.add_goldenrun", "chat.add_goldenquestion"))
+        keeper = client_of(make_staff("chat.view_goldenrun", "chat.add_goldenrun"))
         address = f"/admin/chat/goldenrun/{run.pk}/change/"
         assert address not in keeper.get("/admin/chat/goldenrun/").content.decode()
         assert keeper.get(address).url == "/admin/"  # type: ignore[attr-defined]  # a row that is not there
@@ -179,21 +179,34 @@ class RightsTests(GoldenCase):
 
 
 class FillingTests(GoldenCase):
-    def add(self, lines: str) -> Any:
-        data = {"name": "Morvane", "deployment": self.deployment.pk, "language": "fr", "added": lines}
+    def save(self, lines: str) -> Any:
+        data = {"name": "Morvane", "deployment": self.deployment.pk, "language": "fr", "lines": lines}
         return superuser_client().post(f"/admin/chat/goldenset/{self.set.pk}/change/", data)
 
-    def test_lines_are_added_as_questions_or_with_what_is_expected(self) -> None:
+    def test_the_set_holds_the_lines_with_what_is_expected(self) -> None:
+        kept = self.set.questions.get(question=DUMP)
         row = {"question": "Où est la mairie ?", "contains": ["Rue Haute", "n° 3"], "page": 2}
-        assert self.add(f"{json.dumps(row)}\n\nQui est le maire ?\n{TARIFF}").status_code == 302
-        assert self.set.questions.get(question="Où est la mairie ?").expected == {
-            "contains": row["contains"],
-            "page": 2,
-        }
-        assert self.set.questions.count() == 4
+        changed = {"question": DUMP, "answer_source": ["direct_qa", "llm"], "not_contains": "dimanche", "note": "Sûr ?"}
+        assert (
+            self.save(f"{json.dumps(row)}\n\nQui est le maire ?\n{json.dumps(changed)}\nQui est le maire ?").status_code
+            == 302
+        )
+        assert rows_of(self.set) == [changed, row, {"question": "Qui est le maire ?"}]
+        kept.refresh_from_db()
+        assert kept.note == "Sûr ?"
 
-    def test_lines_are_added_all_or_none(self) -> None:
-        page = self.add('Où ?\n{"question": "Et ?", "page": "deux"}')
+    def test_a_set_is_edited_as_the_lines_that_it_is_read_from(self) -> None:
+        rows = [*ROWS, {"question": "Où ?"}, {"question": "{a}"}, {"question": "Une\nou deux ?", "note": "rare"}]
+        write_questions(self.set, rows)
+        page = superuser_client().get(f"/admin/chat/goldenset/{self.set.pk}/change/")
+        shown = page.context["adminform"].form["lines"].value()
+        assert read_lines(shown) == rows_of(self.set) == rows
+        assert as_lines([{"question": "Où ?"}]) == "Où ?"
+        looker = client_of(make_staff("chat.view_goldenset"))
+        self.assertContains(looker.get(f"/admin/chat/goldenset/{self.set.pk}/change/"), DUMP)
+
+    def test_lines_are_kept_all_or_none(self) -> None:
+        page = self.save('Où ?\n{"question": "Et ?", "page": "deux"}')
         assert "Ligne 2" in page.context["errors"][0][0]
         assert self.set.questions.count() == 2
 
@@ -205,23 +218,8 @@ class FillingTests(GoldenCase):
     @override(GOLDEN_MAX_QUESTIONS=3)
     def test_a_set_is_bounded(self) -> None:
         rows = [{"question": f"Question {number}"} for number in range(5)]
-        assert add_questions(self.set, rows) == 1
         with self.assertRaisesMessage(InvalidMessageError, "line 4"):
             read_lines("\n".join(json.dumps(row) for row in rows))
-
-    def test_expectations_are_edited(self) -> None:
-        question = self.set.questions.get(question=DUMP)
-        data = {
-            "golden_set": self.set.pk,
-            "question": DUMP,
-            "expected": json.dumps({"answer_source": ["direct_qa", "llm"], "not_contains": ["dimanche", "fermé"]}),
-        }
-        address = f"/admin/chat/goldenquestion/{question.pk}/change/"
-        for wrong in ('{"page": "deux"}', '{"pages": 2}', '["oui"]', "{"):
-            assert superuser_client().post(address, {**data, "expected": wrong}).status_code == 200
-        assert superuser_client().post(address, data).status_code == 302
-        question.refresh_from_db()
-        assert question.expected == {"answer_source": ["direct_qa", "llm"], "not_contains": ["dimanche", "fermé"]}
 
 
 class EvaluateTests(_Morvane, TransactionTestCase):
