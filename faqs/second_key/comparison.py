@@ -443,7 +443,6 @@ def another_direction(c: Comparison) -> Disagreement | None:
 _ACT_KINDS = frozenset((Kind.HOW, Kind.HOW_LONG, Kind.HOW_OFTEN, Kind.WHEN, Kind.WHERE))
 #: « à mes parents » that comes back as « mes parents » has become who acts.
 _TIED = frozenset((Marker.AT, Marker.TO, Marker.FROM, Marker.OF))
-_ASIDES = frozenset((Marker.PLACE, Marker.WITH, Marker.CLAUSE))
 
 
 def another_order(c: Comparison) -> Disagreement | None:
@@ -488,7 +487,6 @@ def _is_same_order(c: Comparison) -> bool:
         return True
     return (
         (_is_one_part_moved(first, second, freedom) and not _lost_its_place(first, second))
-        or _is_aside_moved(first, second)
         or _is_topic_first(first, second)
         or _is_topic_first(second, first)
     )
@@ -556,21 +554,6 @@ def _lost_its_place(first: _Side, second: _Side) -> bool:
         for item in first.items
         if item.is_noun and item.concept in marked
     )
-
-
-def _is_aside_moved(first: _Side, second: _Side) -> bool:
-    """One circumstance (« pendant un arrêt maladie ») said elsewhere, everything else in the same order."""
-    one, two = first.concepts, second.concepts
-    for start, item in enumerate(first.items):
-        if item.marker not in _ASIDES:
-            continue
-        for end in range(start + 1, min(len(one), start + 3) + 1):
-            block, rest = one[start:end], one[:start] + one[end:]
-            for place in range(len(rest) + 1):
-                moved = rest[:place] + block + rest[place:]
-                if moved == two and second.items[place].marker is item.marker:
-                    return True
-    return False
 
 
 def _is_verb_and_object(first: _Side, second: _Side) -> bool:
