@@ -1,15 +1,11 @@
-"""Lines of the log, as text or as JSON (`LOG_FORMAT=json`), and the id of the request they name: a context variable,
-which a pool of threads does not keep. A caller's `extra={"facts": {…}}` are keys of the JSON object.
-"""
+"""Lines of the log, and the id of the request they name: a context variable, which a pool of threads does not keep."""
 
-import json
 import logging
 import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
 
 #: How the id travels: from a proxy, to the client, to a model server.
 HEADER = "X-Request-ID"
@@ -62,22 +58,6 @@ class TextFormatter(logging.Formatter):
         line = super().formatMessage(record)
         request_id = current_request()
         return f"{line} request_id={request_id}" if request_id else line
-
-
-class JsonFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        row: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if request_id := current_request():
-            row["request_id"] = request_id
-        row |= getattr(record, "facts", {})
-        if record.exc_info:
-            row["exception"] = self.formatException(record.exc_info)
-        return json.dumps(row, ensure_ascii=False, default=str)
 
 
 def log_foreign_origin(origin: str, host: str) -> None:

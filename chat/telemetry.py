@@ -27,8 +27,7 @@ def log_turn(facts: Mapping[str, object], error: ApplicationError | None = None)
     if error is not None:
         level = logging.ERROR if isinstance(error, IsolationError) else logging.WARNING
         facts = {**facts, "error": error.code, "detail": str(error)}
-    line = " ".join(f"{name}={value}" for name, value in facts.items())
-    logger.log(level, "turn %s", line, extra={"facts": facts})
+    logger.log(level, "turn %s", " ".join(f"{name}={value}" for name, value in facts.items()))
 
 
 def log_direct_answer(turn_id: uuid.UUID | None, agent: str, stored_question: str, score: float) -> None:

@@ -496,15 +496,10 @@ SPECTACULAR_SETTINGS = {
 
 # --- Logging ---------------------------------------------------------------------------------------------------------
 
-LOG_FORMAT = env.str("LOG_FORMAT", default="text")
-_formatters = {"text": "agents.logs.TextFormatter", "json": "agents.logs.JsonFormatter"}
-if LOG_FORMAT not in _formatters:
-    raise ImproperlyConfigured(f"LOG_FORMAT={LOG_FORMAT!r} is unknown; choose text or json.")
-
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"()": _formatters[LOG_FORMAT]}},
+    "formatters": {"line": {"()": "agents.logs.TextFormatter"}},
     "filters": {"refusals": {"()": "agents.logs.RefusalsInOneLine"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["refusals"]}},
     "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
