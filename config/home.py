@@ -23,7 +23,6 @@ from django.views.decorators.http import require_safe
 
 from agents.admin.deployments import FIRST_AGENT_RIGHTS
 from agents.admin_base import Tone, admin_url, duration_text, moment_text
-from agents.effective import unmeasured_model
 from agents.jobs import waiting_seconds, worker_state
 from agents.llm.base import language_model
 from agents.models import Agent, JobStatus
@@ -54,7 +53,7 @@ _UNREACHABLE = (PageState.GONE, PageState.LEFT)
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Fill the first page (the setting `UNFOLD` names this function)."""
     waiting = (each.line(request) for each in WAITING)
-    lines = (_worker(request), _model(request), *waiting, _unmeasured(request))
+    lines = (_worker(request), _model(request), *waiting)
     return {
         **context,
         "work": [line for line in lines if line is not None],
@@ -140,22 +139,6 @@ def _model(request: HttpRequest) -> Line | None:
         "bad",
         why=_("Vérifiez OPENAI_BASE_URL, la clé et le service du modèle ; la raison est sur la page de chaque réponse.")
         + f" ({seen['detail']})",
-    )
-
-
-def _unmeasured(request: HttpRequest) -> Line | None:
-    if not request.user.has_perm("knowledge.view_thresholdcalibration") or not (model := unmeasured_model()):
-        return None
-    return Line(
-        _("Le modèle d’embedding n’a pas de seuils mesurés"),
-        admin_url("knowledge.thresholdcalibration", "changelist"),
-        _("Calibrages"),
-        "warning",
-        why=_(
-            "%(model)s : sans seuil mesuré, aucune réponse enregistrée n’est donnée d’elle-même. Lancez « manage.py "
-            "calibrate_thresholds »."
-        )
-        % {"model": model},
     )
 
 

@@ -36,10 +36,6 @@ ORDERED = ("Adresses du web qui ne répondent pas", "Indexations en échec")
 
 class TodaysWorkTest(TestCase):
     def setUp(self) -> None:
-        # The embedder of the tests has no measured thresholds, which is work by itself.
-        unmeasured = mock.patch("config.home.unmeasured_model", return_value="")
-        self.unmeasured = unmeasured.start()
-        self.addCleanup(unmeasured.stop)
         self.deployment = make_deployment()
         self.agent = self.deployment.agent
         Document.objects.create(agent=self.agent, name="présent.md", status="indexed")
@@ -134,11 +130,6 @@ class TodaysWorkTest(TestCase):
             assert title in self.lines()
             MODEL_SEEN.note(failed=False)
             assert title not in self.lines()
-
-    def test_a_model_without_measured_thresholds_is_said(self) -> None:
-        self.unmeasured.return_value = "inconnu-v1"
-        line = self.lines()["Le modèle d’embedding n’a pas de seuils mesurés"]
-        assert "inconnu-v1" in str(line.why)
 
     # --- For whom --------------------------------------------------------------------------------
 
