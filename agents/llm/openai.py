@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 _OPENAI = "https://api.openai.com/v1"
 #: Servers without authentication still need a key that is not blank.
 _NO_KEY = "none"
+#: Connections of one client at most.
+_MAX_CONNECTIONS = 600
+_CONNECT_SECONDS = 5.0
 #: An idle connection is kept as long as a reader thinks.
 _KEEP_ALIVE_SECONDS = 30.0
 #: A compressed stream would be held back until a block is full.
@@ -86,10 +89,8 @@ _FITS = re.compile(
 )
 #: What a model that reasons gets on top of the limit of its text.
 REASONING_TOKENS = 1_024
-#: One event holds one token; larger events, more calls or longer arguments are a runaway model.
+#: One event holds one token; a larger one is no event of this protocol.
 _MAX_EVENT_BYTES = 1024 * 1024
-_MAX_TOOL_CALLS = 128
-_MAX_ARGUMENT_CHARACTERS = 1024 * 1024
 
 
 class Clients:
@@ -99,20 +100,12 @@ class Clients:
     """
 
     def __init__(
-        self,
-        *,
-        api_key: str = "",
-        base_url: str = "",
-        connect_timeout: float = 5.0,
-        read_timeout: float = 60.0,
-        max_retries: int = 2,
-        max_connections: int = 600,
+        self, *, api_key: str = "", base_url: str = "", read_timeout: float = 60.0, max_retries: int = 2
     ) -> None:
         self.api_key = api_key
         self.base_url = base_url
-        self._timeouts = {"timeout": read_timeout, "connect": connect_timeout}
+        self._read_timeout = read_timeout
         self._max_retries = max_retries
-        self._max_connections = max_connections
         self._streaming: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = weakref.WeakKeyDictionary()
 
     @cached_property
@@ -169,8 +162,8 @@ class Clients:
             base_url=self.base_url or _OPENAI,
             max_retries=self._max_retries,
             http_client=http(
-                timeout=httpx2.Timeout(**self._timeouts),
-                limits=httpx2.Limits(max_connections=self._max_connections, keepalive_expiry=_KEEP_ALIVE_SECONDS),
+                timeout=httpx2.Timeout(self._read_timeout, connect=_CONNECT_SECONDS),
+                limits=httpx2.Limits(max_connections=_MAX_CONNECTIONS, keepalive_expiry=_KEEP_ALIVE_SECONDS),
             ),
         )
 
@@ -591,8 +584,6 @@ class _CallAssembler:
             if arguments is not None and not isinstance(arguments, str):  # some servers send the object itself
                 arguments = json.dumps(arguments, ensure_ascii=False)
             call["arguments"] += arguments or ""
-            if len(call["arguments"]) > _MAX_ARGUMENT_CHARACTERS:
-                raise LLMResponseError("The server sent oversized tool arguments.")
 
     def calls(self) -> tuple[RequestedCall, ...]:
         return tuple(RequestedCall(**{name: storable(value) for name, value in call.items()}) for call in self._calls)
@@ -605,8 +596,6 @@ class _CallAssembler:
         if known is not None and same and not begins:
             known["id"] = known["id"] or identifier
             return known
-        if len(self._calls) >= _MAX_TOOL_CALLS:
-            raise LLMResponseError("The server asked for too many tool calls.")
         call = self._by_index[number] = {"id": identifier, "name": "", "arguments": ""}
         self._calls.append(call)
         return call

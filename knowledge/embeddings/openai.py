@@ -38,9 +38,7 @@ class OpenAIEmbedder(Embedder):
         max_retries: int = 2,
     ) -> None:
         self._is_addressed = bool(api_key or base_url)
-        self._clients = Clients(
-            api_key=api_key, base_url=base_url, connect_timeout=timeout, read_timeout=timeout, max_retries=max_retries
-        )
+        self._clients = Clients(api_key=api_key, base_url=base_url, read_timeout=timeout, max_retries=max_retries)
         self._recipe = Recipe(model=model, dimensions=dimensions or _NATIVE_DIMENSIONS.get(model, 0))
 
     @property

@@ -152,14 +152,7 @@ def test_calls_that_a_server_numbers_alike_or_not_at_all_stay_apart() -> None:
     assert [(call.name, call.arguments) for call in bare] == [("a", '{"x": 1}'), ("b", '{"x": 1}')]
 
 
-OVERSIZED = {"index": 0, "id": "1", "function": {"name": "a", "arguments": "x" * 600_000}}
-
-
-@pytest.mark.parametrize(
-    "pieces",
-    ["no list", [3], [{"function": "f"}], [{"index": n} for n in range(200)], [OVERSIZED, {**OVERSIZED, "id": ""}]],
-    ids=lambda value: str(value)[:20],
-)
+@pytest.mark.parametrize("pieces", ["no list", [3], [{"function": "f"}]], ids=lambda value: str(value)[:20])
 def test_malformed_tool_calls_are_an_error_of_ours(pieces: object) -> None:
     chunk = {"choices": [{"index": 0, "delta": {"tool_calls": pieces}}]}
     with pytest.raises(LLMResponseError):
