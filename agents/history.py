@@ -1,11 +1,11 @@
 """The audit log: every change of a setting, a text or a decision leaves a line that can be restored.
 
-django-auditlog sees `save` and `delete`; the managers of the models below log `update` and bulk changes, by column.
+django-auditlog sees `save` and `delete`; the managers of the models below log `update` and `bulk_update`, by column.
 Conversations, turns, messages, vectors, usage and the words of visitors are in no line. Secrets are masked.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -191,7 +191,7 @@ def _by_setting(before: Any, after: Any) -> dict[str, list[Any]]:
 
 
 class _LoggedUpdates(models.QuerySet[Any]):
-    """A queryset that logs bulk changes, which send no signal."""
+    """A queryset that logs its updates, which send no signal. Rows that are made in bulk are the program's, and not logged."""
 
     def update(self, **changes: Any) -> int:
         rule = _rule(self.model)
@@ -203,25 +203,16 @@ class _LoggedUpdates(models.QuerySet[Any]):
         with transaction.atomic(using=self.db):
             before = {row.pk: row for row in self.order_by().select_related(None).only(*names)}
             count = super().update(**changes)
-            _log_differences(self.model, before, names, using=self.db)
+            _log_differences(self.model, before, names, self.db)
         return count
 
     update.alters_data = True  # type: ignore[attr-defined]
 
-    def bulk_create(self, objs: Iterable[Any], *args: Any, **kwargs: Any) -> list[Any]:
-        if not _may_log(self.model, LogEntry.Action.CREATE):
-            return super().bulk_create(objs, *args, **kwargs)
-        with transaction.atomic(using=self.db):
-            made = super().bulk_create(objs, *args, **kwargs)
-            before = dict.fromkeys(row.pk for row in made if row.pk is not None)
-            _log_differences(self.model, before, [], using=self.db)
-        return made
-
 
 def _log_differences(
-    model: type[models.Model], before: Mapping[Any, models.Model | None], names: list[str], *, using: str
+    model: type[models.Model], before: Mapping[Any, models.Model], names: list[str], using: str
 ) -> None:
-    """Log what these columns (all, of rows that are new: `None` before) have become, as the library logs one row."""
+    """Log what these columns have become, as the library logs one row."""
     kind = ContentType.objects.get_for_model(model)
     # What rows are called by.
     owners = [field.name for field in model._meta.concrete_fields if field.many_to_one]
@@ -230,15 +221,14 @@ def _log_differences(
     for start in range(0, len(keys), _BATCH):
         lines = []
         for row in found.filter(pk__in=keys[start : start + _BATCH]):
-            old = before[row.pk]
-            changes = model_instance_diff(old, row, fields_to_check=names, use_json_for_changes=True)
+            changes = model_instance_diff(before[row.pk], row, fields_to_check=names, use_json_for_changes=True)
             if changes:
                 line = LogEntry(
                     content_type=kind,
                     object_pk=str(row.pk),
                     object_id=row.pk if isinstance(row.pk, int) else None,
                     object_repr=str(row),
-                    action=LogEntry.Action.UPDATE if old else LogEntry.Action.CREATE,
+                    action=LogEntry.Action.UPDATE,
                     changes=changes,
                 )
                 _complete(line)

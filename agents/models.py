@@ -86,8 +86,7 @@ class RuntimeSettings(models.Model):
         """The stored row, for what the program notes; made where none has been saved yet."""
         row = cls.objects.filter(pk=1)
         if not row.exists():
-            unlogged: models.QuerySet[RuntimeSettings] = models.QuerySet(cls)
-            unlogged.bulk_create([cls(pk=1)], ignore_conflicts=True)
+            RuntimeSettings.objects.bulk_create([RuntimeSettings(pk=1)], ignore_conflicts=True)
         return row
 
     def get(self, name: str) -> Any:
