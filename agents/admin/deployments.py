@@ -1,6 +1,5 @@
-"""Agents, deployments and the site's settings, each with the value it would inherit beside it. What a form cannot show
-(unknown keys, invalid values that a script left) is kept. The index belongs to `knowledge`, which this app does not
-import: buttons lead to that app's pages, by their address.
+"""Agents, deployments and the site's settings, each with the value it would inherit beside it. The index belongs to
+`knowledge`, which this app does not import: buttons lead to that app's pages, by their address.
 """
 
 from collections.abc import Mapping
@@ -41,7 +40,7 @@ from agents.models import (
     Specialist,
 )
 from agents.roles import limit_of
-from agents.settings import KNOBS, SITE_KNOBS, Knob, setting_errors, setting_fields
+from agents.settings import KNOBS, SITE_KNOBS, Knob, setting_fields
 
 TEXT_ROWS = 3
 
@@ -60,8 +59,7 @@ class SettingsForm(forms.ModelForm[Any]):
         super().__init__(*args, **kwargs)
         stored = getattr(self.instance, self.column)
         values = stored if isinstance(stored, dict) else {}
-        self.kept = {key: value for key, value in values.items() if not self._is_editable(key, value)}
-        self.initial = {**{key: value for key, value in values.items() if key not in self.kept}, **self.initial}
+        self.initial = {**values, **self.initial}
         measured = measured_thresholds()
         for setting in self.inherited():
             if field := self.fields.get(setting.name):
@@ -76,14 +74,8 @@ class SettingsForm(forms.ModelForm[Any]):
     def inherited(self) -> list[InheritedSetting]:
         return inherited_settings()
 
-    def _is_editable(self, key: str, value: Any) -> bool:
-        """Whether the field of `key` can show this stored value and give it back unchanged."""
-        knob = self.knobs.get(key)
-        return knob is not None and not setting_errors(key, value, self.knobs) and knob.clean(value) == value
-
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        # What cannot be edited here is held apart: the model's own validation would refuse it, and it would be lost.
         values = {name: cleaned[name] for name in self.knobs if cleaned.get(name) not in (None, "")}
         setattr(self.instance, self.column, values)
         if values.get("verify_answers") and self._fails_the_verifier(values):
@@ -100,10 +92,6 @@ class SettingsForm(forms.ModelForm[Any]):
         last = checks.order_by("-pk").first()
         rows = last.report["rows"] if last else []
         return any(row["check"] == VERIFIER_CHECK and not row["passed"] for row in rows)
-
-    def save(self, commit: bool = True) -> Any:
-        setattr(self.instance, self.column, {**self.kept, **getattr(self.instance, self.column)})
-        return super().save(commit)
 
 
 class RuntimeSettingsForm(SettingsForm):
