@@ -16,7 +16,7 @@ from django.db.utils import ConnectionHandler
 from django.test import TestCase, TransactionTestCase, override_settings
 from django.utils import translation
 
-from agents.database import in_database, in_thread, short_write, storage_error
+from agents.database import _one_writer, in_database, in_thread, short_write, storage_error
 from agents.errors import StorageUnavailableError
 from agents.models import Job, JobKind
 from tests.constants import override
@@ -147,8 +147,10 @@ class QueueTests(TransactionTestCase):
         # One after the other, the last would have waited twelve times as long.
         assert max(refused) < 10 * self.WAIT
 
-    @override(DATABASE_PAUSE_SECONDS=0.3)
+    @override(DATABASE_PAUSE_SECONDS=60.0)
     def test_writes_pause_after_one_was_refused_and_go_on(self) -> None:
+        self.addCleanup(setattr, _one_writer, "_closed_until", 0.0)
+
         def refuse() -> None:
             with short_write():
                 raise StorageUnavailableError("full")
@@ -157,7 +159,7 @@ class QueueTests(TransactionTestCase):
             refuse()
         with pytest.raises(StorageUnavailableError, match="a moment ago"), short_write():
             pass
-        time.sleep(0.3)
+        _one_writer._closed_until = time.monotonic()
         with short_write():
             Job.objects.create(kind=JobKind.PROBE)
         assert Job.objects.filter(kind=JobKind.PROBE).count() == 1
