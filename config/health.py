@@ -22,7 +22,6 @@ from celery import current_app
 from django.conf import settings
 from django.core.cache import cache as shared_cache
 from django.db import DatabaseError, connections, transaction
-from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.decorators import sync_and_async_middleware
 from django.views.decorators.cache import never_cache
@@ -34,10 +33,9 @@ from prometheus_client.registry import Collector
 
 from agents.jobs import waiting_seconds, worker_state
 from agents.llm.base import language_model
-from agents.models import JOB_FAILURES, Job, JobKind, JobStatus
+from agents.models import Job, JobKind, JobStatus
 from chat.telemetry import MODEL_SEEN
 from config.version import VERSION
-from knowledge.models import IndexBuild
 from knowledge.vectors.base import vector_store
 
 #: `/readyz` looks anew after this time, however often it is asked.
@@ -236,14 +234,6 @@ class JobCollector(Collector):
 
 
 def _job_figures() -> Iterator[GaugeMetricFamily]:
-    jobs = GaugeMetricFamily("repondant_index_jobs", "Indexing jobs, by status.", labels=["status"])
-    found = dict(IndexBuild.objects.values_list("status").annotate(Count("pk")).order_by())
-    # Of which some files failed is a failure, as it is for staff: whoever is alerted of one is alerted of both.
-    found[JobStatus.FAILED] = sum(found.get(status, 0) for status in JOB_FAILURES)
-    for status in JobStatus:
-        if status != JobStatus.PARTLY_FAILED:
-            jobs.add_metric([status], found.get(status, 0))
-    yield jobs
     yield GaugeMetricFamily(
         "repondant_jobs_waiting_seconds",
         "How long the oldest job that could begin has waited for a worker.",

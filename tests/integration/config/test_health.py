@@ -7,7 +7,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.database import in_database
 from agents.errors import LLMUnavailableError
-from knowledge.models import IndexBuild
 from tests.admin_pages import superuser_client
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, ask, scripted
 from tests.readers import LibraryCase
@@ -47,13 +46,6 @@ class MetricsTests(LibraryCase):
         with override_settings(METRICS_TOKEN="collector-secret"):
             assert Client().get("/metrics", **BEARER).status_code == 200
             assert Client(HTTP_AUTHORIZATION="Bearer x").get("/metrics").status_code == 403
-
-    def test_jobs_of_which_files_failed_count_as_failed(self) -> None:
-        for status in ("failed", "partly_failed", "done"):
-            IndexBuild.objects.create(agent=self.deployment.agent, kind="documents", status=status)
-        found = figures(self.staff)
-        assert found["repondant_index_jobs[('status', 'failed')]"] == 2.0
-        assert "repondant_index_jobs[('status', 'partly_failed')]" not in found
 
     async def test_turns_are_counted_by_their_exit(self) -> None:
         for question, source, calls in ((KNOWN, "direct_qa", 0), (NEAR, "llm", 1)):
