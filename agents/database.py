@@ -16,15 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import (
-    DEFAULT_DB_ALIAS,
-    DatabaseError,
-    InterfaceError,
-    OperationalError,
-    connection,
-    connections,
-    transaction,
-)
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections, transaction
 from django.utils import translation
 
 from agents.errors import StorageUnavailableError
@@ -84,26 +76,12 @@ def named_trouble() -> Iterator[None]:
 
 
 def wait_at_most(seconds: float) -> None:
-    """Bound, in this process, the wait for a lock or a connection, for processes that serve people."""
+    """Bound, in a process that serves people and has no connection yet, the wait for a lock, or for one of the pool."""
     options = connection.settings_dict["OPTIONS"]
-    if "pool" in options:
-        options["pool"]["timeout"] = seconds
-        # One opened before has the time set then; in an ASGI server's loop Django closes nothing, but a thread does.
-        opened = connections[DEFAULT_DB_ALIAS]
-        opened.inc_thread_sharing()
-        closing = threading.Thread(target=close_with_pool, args=(opened,))
-        closing.start()
-        closing.join()
-        opened.dec_thread_sharing()
-    else:
+    if connection.vendor == "sqlite":
         options["timeout"] = seconds
-
-
-def close_with_pool(opened: Any) -> None:
-    """Close a connection and the pool that it is from, where it has one."""
-    opened.close()
-    if hasattr(opened, "close_pool"):
-        opened.close_pool()
+    elif connection.connection is None:
+        options["pool"] = {**settings.DATABASE_POOL, "timeout": seconds}
 
 
 async def in_database(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

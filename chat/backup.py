@@ -146,15 +146,15 @@ def _migrate(url: str) -> None:
 
 @contextmanager
 def _database(alias: str, wanted: dict[str, Any]) -> Iterator[None]:
-    """Name a database for one copy: without a pool, reading what was there when its transaction began."""
+    """Name a database for one copy, reading what was there when its transaction began."""
     reading: dict[str, Any] = {"transaction_mode": "DEFERRED"}
     if "postgresql" in wanted["ENGINE"]:
         from psycopg import IsolationLevel
 
         reading = {"isolation_level": IsolationLevel.REPEATABLE_READ}
     # What the address says of encryption and time-outs stays.
-    options = {name: value for name, value in wanted.get("OPTIONS", {}).items() if name != "pool"}
-    connections.settings[alias] = {**connections.settings[DEFAULT_DB_ALIAS], **wanted, "OPTIONS": options | reading}
+    options = {**wanted.get("OPTIONS", {}), **reading}
+    connections.settings[alias] = {**connections.settings[DEFAULT_DB_ALIAS], **wanted, "OPTIONS": options}
     try:
         yield
     finally:

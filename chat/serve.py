@@ -28,7 +28,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.urls import get_resolver
 
-from agents.database import in_database
+from agents.database import close_connections, in_database
 from agents.jobs import Heartbeat
 from agents.llm.base import language_model
 from chat.runs.runner import runner
@@ -74,6 +74,7 @@ def serve(*, host: str, port: int, processes: int = 1, with_worker: bool = True)
     if processes > 1:
         os.environ[_PARENT] = str(os.getpid())
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = _empty_folder_of_figures(port)
+    close_connections()  # The web process begins with none.
     with _worker() if with_worker else nullcontext():
         uvicorn.run(
             "config.asgi:application",

@@ -99,19 +99,6 @@ app.steps["worker"].add(Maintenance)
 
 
 @worker_init.connect
-def connect_without_a_pool(**_kwargs: Any) -> None:
-    """A task has one connection, which is closed at its end. A pool would be shared with the processes that are forked."""
-    from django.db import connections
-
-    from agents.database import close_with_pool
-
-    for connection in connections.all(initialized_only=True):
-        close_with_pool(connection)
-    for options in connections.settings.values():
-        options.get("OPTIONS", {}).pop("pool", None)
-
-
-@worker_init.connect
 def begin(**_kwargs: Any) -> None:
     """End with the server that started this worker; end at once, and say why, where documents cannot be read."""
     from django.db import connections

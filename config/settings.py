@@ -119,16 +119,16 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 elif "postgresql" in DATABASES["default"]["ENGINE"]:
-    # Else each connection of the pool that a restart of the server ended fails somebody's question.
+    # Else each connection that a restart of the server ended fails somebody's question.
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
     DATABASES["default"].setdefault("OPTIONS", {})
-    DATABASES["default"]["OPTIONS"]["pool"] = {
-        "min_size": 1,
-        "max_size": env.int("DATABASE_POOL_SIZE", default=20),
-        "timeout": 20,
-        # With the default of 300 a server that was gone for a minute stayed gone for another: pauses double.
-        "reconnect_timeout": 3,
-    }
+#: The connections of a web process to PostgreSQL; every other process has one, which it closes after its work.
+DATABASE_POOL = {
+    "min_size": 1,
+    "max_size": env.int("DATABASE_POOL_SIZE", default=20),
+    # With the default of 300 a server that was gone for a minute stayed gone for another: pauses double.
+    "reconnect_timeout": 3,
+}
 
 # --- Redis: cache and running answers --------------------------------------------------------------------------------
 
