@@ -451,7 +451,6 @@ class Heartbeat:
             "lease_owner": self._name,
             "lease_expires_at": timezone.now() + timedelta(seconds=settings.WORKER_SILENT_SECONDS),
             "started_at": self._started_at,
-            "report": {"version": str(settings.SPECTACULAR_SETTINGS["VERSION"])},
         }
         with no_fork():
             try:

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.models import Session
 from django.db import DatabaseError
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
@@ -61,7 +61,6 @@ RULES = (
     Rule("sessions", "SESSION_DAYS", "agents.retention.expired_sessions"),
     Rule("admin_log", "ADMIN_LOG_DAYS", "agents.retention.old_log_entries"),
     Rule("changes", "AUDIT_LOG_DAYS", "agents.retention.old_changes"),
-    Rule("workers", "WORKER_ROW_DAYS", "agents.retention.lost_workers"),
 )
 
 
@@ -117,7 +116,10 @@ def _before(days: int) -> datetime:
 
 
 def finished_jobs() -> QuerySet[Job]:
-    return Job.objects.filter(finished_at__lt=_before(settings.FINISHED_JOB_DAYS)).exclude(status__in=OPEN_JOBS)
+    """With them the rows of workers that were seen last so long ago."""
+    before = _before(settings.FINISHED_JOB_DAYS)
+    lost = Q(kind=JobKind.WORKER, lease_expires_at__lt=before)
+    return Job.objects.filter(lost | Q(finished_at__lt=before) & ~Q(status__in=OPEN_JOBS))
 
 
 def expired_sessions() -> QuerySet[Session]:
@@ -133,10 +135,3 @@ def old_changes() -> QuerySet[Change]:
     days = settings.AUDIT_LOG_DAYS
     found: QuerySet[Change] = Change.objects.filter(timestamp__lt=_before(days)) if days else Change.objects.none()
     return found
-
-
-def lost_workers() -> QuerySet[Job]:
-    """Rows of workers long gone, except the latest, which tells since when no worker runs."""
-    workers = Job.objects.filter(kind=JobKind.WORKER)
-    last = workers.order_by("-lease_expires_at").values("pk")[:1]
-    return workers.filter(lease_expires_at__lt=_before(settings.WORKER_ROW_DAYS)).exclude(pk__in=last)

@@ -284,13 +284,12 @@ CONVERSATION_DAYS = env.int("CONVERSATION_DAYS", default=0)
 #: A browser unseen for so long has to sign in again, or no longer finds its conversations.
 SESSION_DAYS = env.int("SESSION_DAYS", default=14)
 SESSION_COOKIE_AGE = SESSION_DAYS * 24 * 3600
-#: Finished jobs.
+#: Finished jobs, and workers that are not seen any more.
 FINISHED_JOB_DAYS = 90
 #: Who changed what (`agents.history`); 0: for ever.
 AUDIT_LOG_DAYS = env.int("AUDIT_LOG_DAYS", default=730)
 ADMIN_LOG_DAYS = AUDIT_LOG_DAYS
 AUDITLOG_STORE_JSON_CHANGES = True
-AUDITLOG_DISABLE_REMOTE_ADDR = True
 
 # --- Jobs ------------------------------------------------------------------------------------------------------------
 
@@ -371,8 +370,6 @@ JOB_SOFT_LIMIT_SECONDS = 6 * 3600
 JOB_HARD_LIMIT_SECONDS = 6 * 3600 + 300
 #: Rows that the nightly deletion takes in one transaction: others write between two.
 RETAIN_BATCH = 200
-#: The row of a worker that is not seen any more.
-WORKER_ROW_DAYS = 30
 #: A file of a document that no row names: one that is being stored has no row yet.
 ORPHAN_FILE_HOURS = 24
 #: A request that is not a file upload.
