@@ -1,6 +1,6 @@
 """The accounts of staff and their groups, in the theme of the other pages."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 from django.contrib import admin
@@ -8,7 +8,7 @@ from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.text import capfirst
@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
 
-from agents.admin_base import StaffAdmin, StaffInline, admin_url, count_link
+from agents.admin_base import StaffAdmin, StaffInline
 from agents.models import AgentLimit
 from agents.roles import purpose_of
 
@@ -163,18 +163,13 @@ def _may_touch(request: HttpRequest, account: Any) -> bool:
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, _PermissionPicker):
     purpose = _("Des droits donnés à plusieurs comptes à la fois.")
-    list_display = ("name", "meant_for", "members")
+    list_display = ("name", "meant_for")
     permissions_field = "permissions"
     inlines = (GroupLimit,)
     fields = ("name", "meant_for", "permissions")
     readonly_fields = ("meant_for",)
     list_select_related = ("role",)
-    annotations: ClassVar = {"member_count": Count("user")}
 
     @admin.display(description=_("rôle"))
     def meant_for(self, group: Group | None) -> str:
         return str(purpose_of(group)) if group is not None and group.pk else "–"
-
-    @admin.display(description=_("membres"), ordering="member_count")
-    def members(self, group: Any) -> str:
-        return count_link(group.member_count, admin_url(User, "changelist", groups__id__exact=group.pk))
