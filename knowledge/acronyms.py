@@ -8,10 +8,11 @@ small ones has a letter. Pure.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from knowledge.language.spelling import Phrases
 from knowledge.language.words import fold, word_class
 
 #: Letters and digits of a short form; theirs are 2 to 10 characters.
@@ -107,23 +108,11 @@ _SHORTEST_IN_ANY_CASE = 3
 _PLURAL_FROM = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Swap:
-    """Words and the form that replaces them; an acronym must also be written as one: « après » is no plural of APRE."""
-
-    words: tuple[str, ...]
-    other: str
-    acronym: str = ""
-
-    def fits(self, keys: Sequence[str], written: str, *, in_capitals: bool) -> bool:
-        """Whether the words begin here; `written` is the first as it stands in a text that is `in_capitals` or not."""
-        if tuple(keys[: len(self.words)]) != self.words:
-            return False
-        if not self.acronym:
-            return True
-        if self.acronym in _SMALL or len(self.acronym) < _SHORTEST_IN_ANY_CASE:
-            return written.isupper() and not in_capitals
-        return fold(written) == self.acronym or written[:-1].isupper()
+def _is_written_as(acronym: str, written: str, *, in_capitals: bool) -> bool:
+    """Whether a word of a text, which is `in_capitals` or not, is the acronym: « après » is no plural of APRE."""
+    if acronym in _SMALL or len(acronym) < _SHORTEST_IN_ANY_CASE:
+        return written.isupper() and not in_capitals
+    return fold(written) == acronym or written[:-1].isupper()
 
 
 @dataclass(frozen=True)
@@ -161,50 +150,37 @@ class Forms:
         return _swaps_of(self.pairs)
 
 
-_Swaps = Mapping[str, list[_Swap]]
+#: The form that replaces some words, and the acronym as which they must be written, if they are one.
+_Swaps = Phrases[tuple[str, str]]
 
 
 @lru_cache(maxsize=32)
 def _swaps_of(pairs: tuple[Form, ...]) -> tuple[_Swaps, _Swaps]:
     """Each long form to its short one, and each form to the other; forms are read anew each second, and seldom change."""
-    sure = _unambiguous(pairs)
-    to_short = [_Swap(_keys(pair.long), pair.short) for pair in sure]
-    to_long = [_Swap(_keys(pair.short), pair.long, _acronym(pair.short)) for pair in sure]
-    return _by_first(to_short), _by_first([*to_short, *to_long])
+    to_short: dict[str, tuple[str, str]] = {}
+    to_long: dict[str, tuple[str, str]] = {}
+    for pair in _unambiguous(pairs):
+        short, long, words = _keys(pair.short), _keys(pair.long), _WORD.findall(pair.short)
+        if short != long:
+            to_short.setdefault(" ".join(long), (pair.short, ""))
+            to_long.setdefault(" ".join(short), (pair.long, fold(words[0]) if len(words) == 1 else ""))
+    return Phrases(to_short), Phrases({**to_long, **to_short})
 
 
-def _acronym(short: str) -> str:
-    """The folded word that a short form is; empty where it has several."""
-    words = _WORD.findall(short)
-    return fold(words[0]) if len(words) == 1 else ""
-
-
-def _by_first(swaps: Iterable[_Swap]) -> Mapping[str, list[_Swap]]:
-    """The swaps by their first word, the longest first."""
-    found: defaultdict[str, list[_Swap]] = defaultdict(list)
-    for swap in sorted(swaps, key=lambda swap: -len(swap.words)):
-        if swap.words and swap.words != _keys(swap.other):
-            found[swap.words[0]].append(swap)
-    return dict(found)
-
-
-def _swapped(text: str, by_first: Mapping[str, list[_Swap]]) -> str:
-    if not by_first:
-        return text
+def _swapped(text: str, swaps: _Swaps) -> str:
     words = list(_WORD.finditer(text))
     keys = [_key(word[0]) for word in words]
     in_capitals = text.isupper()
     pieces: list[str] = []
     end = at = 0
     while at < len(words):
-        here = by_first.get(keys[at], ())
-        written = words[at][0]
-        swap = next((s for s in here if s.fits(keys[at : at + len(s.words)], written, in_capitals=in_capitals)), None)
-        if swap is None:
+        length = swaps.length_at(keys, at)
+        other, acronym = swaps.read_as(keys[at : at + length]) if length else ("", "")
+        if not length or (acronym and not _is_written_as(acronym, words[at][0], in_capitals=in_capitals)):
             at += 1
             continue
-        pieces += [text[end : words[at].start()], swap.other]
-        at += len(swap.words)
+        pieces += [text[end : words[at].start()], other]
+        at += length
         end = words[at - 1].end()
     return "".join([*pieces, text[end:]])
 
