@@ -38,8 +38,6 @@ K = TypeVar("K", bound=Key)
 
 #: How far float32 products may be from the cosines that decide the order.
 _SLACK = np.float32(5e-6)
-#: Below this share of matching rows, gathering them is faster than a product over all.
-_SPARSE = 4
 #: Dead rows are dropped when they are more than the living and more than this.
 _DEAD_ROWS = 1_024
 
@@ -102,8 +100,6 @@ class Snapshot(Generic[K]):
         if kept is None:
             return None, self.rows @ vector
         positions = np.flatnonzero(kept)
-        if len(positions) * _SPARSE < len(self.rows):
-            return positions, self.rows[positions] @ vector
         return positions, (self.rows @ vector)[positions]
 
 
