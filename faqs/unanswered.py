@@ -21,8 +21,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.models import Agent
-from faqs.answer_points import sync_learned
-from faqs.answers import FAQ_MAX_PHRASINGS, one_line, other_phrasings, save_learned, set_status
+from faqs.answers import FAQ_MAX_PHRASINGS, one_line, other_phrasings, save_learned
 from faqs.memory import recipe_key
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.second_key.same_question import compare_questions
@@ -221,14 +220,6 @@ def draft_from_group(group: QuestionGroup, *, owner: AbstractBaseUser | None = N
         group.response, group.status = response, GroupStatus.DRAFTED
         group.save(update_fields=["response", "status"])
     return response
-
-
-def approve_draft(group: QuestionGroup) -> bool:
-    """Make the group's draft valid and index it now, so that a replay sees it; `False` when it has no answer yet."""
-    if group.response is None or not set_status([group.response], LearnedStatus.VALID):
-        return False
-    sync_learned([group.response.pk])
-    return True
 
 
 def close_questions(keys: Collection[int], response: LearnedResponse) -> None:

@@ -346,9 +346,6 @@ async def offer_tools(turn: TurnInProgress, llm: LanguageModel | None) -> None:
         return
     ground, question = turn.context.tools, turn.question
     toolbox = await choose_tools(ground, turn.config, vector=question.vector, question=question.text)
-    for text, vector in question.by_forms:
-        again = await choose_tools(ground, turn.config, vector=vector, question=text)
-        toolbox = toolbox.joined(again, limit=turn.config.tool_top_k)
     if not request.is_resumed:
         toolbox = toolbox.without(REFUSED)
     is_limited = turn.config.tool_mode == ToolMode.DIRECT and not toolbox.is_everything

@@ -3,8 +3,8 @@ and in the ambiguous band, where several lie close to each other and none may be
 
 What may be given is decided in `faqs.recall` and `faqs.second_key`. The offer stands beside the passages, never in their
 place. Offered is a stored question in the band under the threshold of direct answers that the second key refuses for
-ordinary words, or for a precision that the asked one leaves open, in the language of the question and close to the
-first passage (`benchmarks/clarification`). Choosing sends it as a message of its own (`was_offered`); choosing none asks
+ordinary words, or for a precision that the asked one leaves open, in the language of the question and among the first
+passages (`benchmarks/clarification`). Choosing sends it as a message of its own (`was_offered`); choosing none asks
 the same question again (`none_was_meant`).
 """
 
@@ -243,9 +243,6 @@ def _place(passage: Passage) -> str:
 
 #: Options are among so many first passages, so that there are no more of them either.
 FIRST_PASSAGES = 3
-#: How far behind the first passage an option may lie, of the distance to the last hit, or to the guard rail where that
-#: is farther (`benchmarks/clarification`).
-BEHIND_THE_FIRST = 0.25
 #: What a question may leave open: « adulte », « en 2024 ».
 _OPEN_KINDS = frozenset(("scope", "number", "date", "unit", "name"))
 CLARIFICATION_INTRO = gettext_noop("Votre question peut se comprendre de plusieurs façons. Vouliez-vous dire :")
@@ -264,10 +261,9 @@ def options_for(
     first = [hit.chunk_key for hit in found.passages(FIRST_PASSAGES)]
     if thresholds.direct_answer is None or not first:
         return []
-    least = _least_relevance(found, thresholds)
     options: list[Passage] = []
     for hit in found.direct_candidates(thresholds.direct_answer - band):
-        if hit.chunk_key not in first or hit.relevance < least or not thresholds.lets_in(hit):
+        if hit.chunk_key not in first or not thresholds.lets_in(hit):
             continue
         if options and hit.score < options[0].score - margin:
             continue
@@ -275,14 +271,6 @@ def options_for(
             options.append(hit)
     has_the_first = any(option.chunk_key == first[0] for option in options)
     return options if has_the_first and len(options) > 1 else []
-
-
-def _least_relevance(found: SearchResult, thresholds: Thresholds) -> float:
-    best = found.best_relevance
-    floors = [hit.relevance for hit in found.hits]
-    if thresholds.guard_rail_questions is not None:
-        floors.append(thresholds.guard_rail_questions)
-    return best - BEHIND_THE_FIRST * (best - min(floors))
 
 
 def _are_twins(one: Passage, other: Passage) -> bool:

@@ -24,7 +24,7 @@ from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.language.typed import TypedQuestion
 from knowledge.search import SearchResult, Thresholds, thresholds_for
 from tools_registry.catalog import ToolList
-from tools_registry.selection import EXACT, SelectedTool, SelectionReason, tool_limit
+from tools_registry.selection import EXACT, SelectedTool, SelectionReason
 from tools_registry.tool import ToolSpec
 
 #: The model name of a direct answer (seed 001, section 5.1.2).
@@ -160,19 +160,6 @@ class Toolbox:
         """
         found = [tool for tool in self.selected if tool.reason is SelectionReason.SIMILAR]
         return self.is_resumed or any(self.has_threshold or tool.score == EXACT for tool in found)
-
-    def joined(self, other: "Toolbox", *, limit: int) -> "Toolbox":
-        """Merge the choice for another reading: each tool at its better score, the best `limit` of those scored."""
-        best: dict[str, SelectedTool] = {}
-        for tool in (*self.selected, *other.selected):
-            known = best.setdefault(tool.spec.name, tool)
-            if (tool.score or 0.0) > (known.score or 0.0):
-                best[tool.spec.name] = tool
-        scored = [tool for tool in best.values() if tool.reason is SelectionReason.SIMILAR]
-        scored.sort(key=lambda tool: -(tool.score or 0.0))
-        dropped = {tool.spec.name for tool in scored[limit:]}
-        kept = tuple(tool for name, tool in best.items() if name not in dropped)
-        return replace(self, selected=kept[: tool_limit()])
 
     def without(self, refused: Collection[ToolSpec]) -> "Toolbox":
         return replace(self, selected=tuple(t for t in self.selected if t.spec not in refused))

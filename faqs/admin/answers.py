@@ -10,7 +10,6 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path
 from django.utils import formats, timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
@@ -192,6 +191,16 @@ class LearnedResponseAdmin(StaffAdmin):
     ordering = ("-updated_at",)
     autocomplete_fields = ("agent", "owner")
     actions = ("activate", "mark_obsolete", "index_again", "export_selected")
+    own_pages = (("import/", import_faqs, "import"),)
+    annotations: ClassVar = {
+        "phrasing_count": Subquery(
+            Phrasing.objects.filter(response=OuterRef("pk"))
+            .order_by()
+            .values("response")
+            .annotate(found=Count("pk"))
+            .values("found")
+        )
+    }
     readonly_fields = ("index", "usage", "replaced", "replaces", "created_at", "updated_at", "indexed_at")
     fieldsets = (
         (
@@ -201,15 +210,6 @@ class LearnedResponseAdmin(StaffAdmin):
         (_("Validité"), {"fields": ("status", "status_reason", "replaced", "replaces", "owner", "review_date")}),
         (_("Index et usage"), {"fields": ("index", "indexed_at", "usage", "created_at", "updated_at")}),
     )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[LearnedResponse]:
-        rows: QuerySet[LearnedResponse] = super().get_queryset(request)
-        counted = Phrasing.objects.filter(response=OuterRef("pk")).order_by().values("response")
-        return rows.annotate(phrasing_count=Subquery(counted.annotate(found=Count("pk")).values("found")))
-
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [path("import/", wrap(import_faqs), name="faqs_learnedresponse_import"), *super().get_urls()]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """An answer stays with its agent: its points are in that agent's index."""
@@ -233,14 +233,9 @@ class LearnedResponseAdmin(StaffAdmin):
         context = {"may_import": self.has_import_permission(request), **(extra_context or {})}
         return super().changelist_view(request, context)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        row = kwargs.get("obj")
-        if isinstance(row, LearnedResponse):
-            may_change = self.has_change_permission(request, row)
-            context["may_approve"] = may_change and row.status == LearnedStatus.TO_REVIEW
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        is_draft = row is not None and row.status == LearnedStatus.TO_REVIEW
+        return {"may_approve": is_draft and self.has_change_permission(request, row)}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if obj.status == LearnedStatus.VALID:

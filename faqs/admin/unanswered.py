@@ -3,11 +3,9 @@
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern, path
 from django.utils import formats, timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
@@ -15,11 +13,11 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, clipped, linked, open_to, signed_in
+from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, clipped, linked, open_to, require, signed_in
 from agents.errors import ApplicationError
 from agents.roles import visible
 from faqs.models import GroupStatus, LearnedResponse, QuestionGroup
-from faqs.unanswered import approve_draft, draft_from_group, group_questions, ranked_groups
+from faqs.unanswered import draft_from_group, group_questions, ranked_groups
 
 _GROUP_TONES: dict[str, Tone] = {
     GroupStatus.OPEN: "warning",
@@ -30,6 +28,24 @@ _GROUP_TONES: dict[str, Tone] = {
 
 #: Questions of a group that its page lists, the newest first.
 SHOWN_QUESTIONS = 50
+MAY_DRAFT = ("faqs.view_questiongroup", "faqs.add_learnedresponse")
+
+
+@require_POST
+def draft_answer(request: HttpRequest, group_id: int) -> HttpResponse:
+    """One click: a draft with the group's questions, opened in the editor."""
+    require(request, *MAY_DRAFT)
+    groups = QuestionGroup.objects.select_related("agent", "response")
+    group = get_object_or_404(visible(request, groups), pk=group_id)
+    try:
+        response = draft_from_group(group, owner=signed_in(request))
+    except ApplicationError as error:
+        messages.error(request, str(error.public_message))
+        return HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
+    if request.user.has_perm("faqs.change_learnedresponse"):
+        return HttpResponseRedirect(admin_url(LearnedResponse, "change", response.pk))
+    messages.success(request, gettext("Le brouillon est prêt à être relu."))
+    return HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
 
 
 @admin.register(QuestionGroup)
@@ -46,6 +62,7 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
     list_select_related = ("agent", "response")
     search_fields = ("question", "questions__question")
     actions = ("dismiss_groups",)
+    own_pages = (("<int:group_id>/draft/", draft_answer, "draft"),)
     fieldsets = ((None, {"fields": ("state", "agent", "answer_link", "answered_at", "created_at")}),)
     readonly_fields = ("state", "answer_link")
 
@@ -56,14 +73,6 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-asked_count", "-last_asked")
 
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("<int:group_id>/draft/", wrap(draft_answer), name="faqs_questiongroup_draft"),
-            path("<int:group_id>/approve/", wrap(approve_answer), name="faqs_questiongroup_approve"),
-            *super().get_urls(),
-        ]
-
     has_dismiss_permission = open_to("faqs.change_questiongroup")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
@@ -71,20 +80,16 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
         group_questions()
         return super().changelist_view(request, extra_context)
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        group = kwargs.get("obj")
-        if isinstance(group, QuestionGroup):
-            may_see_turns = request.user.has_perm("chat.view_turn")
-            asked = group.questions.select_related("answered_by").order_by("-asked_at")
-            context["questions"] = asked[:SHOWN_QUESTIONS]
-            context["unanswered_count"] = group.questions.filter(answered_by=None).count()
-            context["response"] = group.response
-            context["may_draft"] = may_draft(request)
-            context["may_see_turns"] = may_see_turns
-            context["replay_url"] = admin_url("chat.turn", "replay_group", group.pk) if may_see_turns else ""
-        return super().render_change_form(request, context, *args, **kwargs)
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        may_see_turns = request.user.has_perm("chat.view_turn")
+        return {
+            "questions": row.questions.select_related("answered_by").order_by("-asked_at")[:SHOWN_QUESTIONS],
+            "unanswered_count": row.questions.filter(answered_by=None).count(),
+            "response": row.response,
+            "may_draft": request.user.has_perms(MAY_DRAFT),
+            "may_see_turns": may_see_turns,
+            "replay_url": admin_url("chat.turn", "replay_group", row.pk) if may_see_turns else "",
+        }
 
     @admin.action(description=_("Écarter"), permissions=["dismiss"])
     def dismiss_groups(self, request: HttpRequest, queryset: QuerySet[QuestionGroup]) -> None:
@@ -112,45 +117,3 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
         return badge(group.get_status_display(), _GROUP_TONES.get(group.status, "neutral"))
 
     answer_link = linked("response", _("réponse validée"))
-
-
-def may_draft(request: HttpRequest) -> bool:
-    return request.user.has_perms(["faqs.view_questiongroup", "faqs.add_learnedresponse"])
-
-
-def _group(request: HttpRequest, key: int) -> QuestionGroup:
-    groups = QuestionGroup.objects.select_related("agent", "response")
-    return get_object_or_404(visible(request, groups), pk=key)
-
-
-@require_POST
-def draft_answer(request: HttpRequest, group_id: int) -> HttpResponse:
-    """One click: a draft with the group's questions, opened in the editor."""
-    if not may_draft(request):
-        raise PermissionDenied
-    group = _group(request, group_id)
-    try:
-        response = draft_from_group(group, owner=signed_in(request))
-    except ApplicationError as error:
-        messages.error(request, str(error.public_message))
-        return HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
-    if request.user.has_perm("faqs.change_learnedresponse"):
-        return HttpResponseRedirect(admin_url(LearnedResponse, "change", response.pk))
-    messages.success(request, gettext("Le brouillon est prêt à être relu."))
-    return HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
-
-
-@require_POST
-def approve_answer(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Make the group's draft valid and lead to the replay of its questions."""
-    if not (may_draft(request) and request.user.has_perm("faqs.change_learnedresponse")):
-        raise PermissionDenied
-    group = _group(request, group_id)
-    back = HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
-    if not approve_draft(group):
-        messages.error(request, gettext("Le brouillon n’a pas encore de réponse : complétez-le d’abord."))
-        return back
-    messages.success(request, gettext("La réponse est validée."))
-    if request.user.has_perm("chat.view_turn"):
-        return HttpResponseRedirect(admin_url("chat.turn", "replay_group", group.pk))
-    return back

@@ -14,7 +14,6 @@ from agents.models import Agent
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.unanswered import (
     Unanswered,
-    approve_draft,
     draft_from_group,
     forget_turns,
     group_questions,
@@ -152,15 +151,6 @@ class DraftTests(TestCase):
         other.response = None
         assert draft_from_group(other) == draft
         assert LearnedResponse.objects.count() == 1
-
-    def test_draft_without_an_answer_is_not_approved(self) -> None:
-        group = make_group()
-        draft = draft_from_group(group)
-        assert not approve_draft(group)
-        draft.answer = "Oui."
-        draft.save()
-        assert approve_draft(fresh(group))
-        assert (fresh(draft).status, draft.index_state) == ("valid", "indexed")
 
 
 class AdminTests(TestCase):

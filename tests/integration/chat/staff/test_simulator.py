@@ -175,8 +175,9 @@ class ReplayTests(LibraryCase):
         before = Turn.objects.count()
         assert "0 question" in self.replay(group)
         draft = draft_from_group(group)
-        LearnedResponse.objects.filter(pk=draft.pk).update(answer="Oui, à l'accueil.")
-        response = self.client.post(admin_url(QuestionGroup, "approve", group.pk))
+        form = {"kind": "faq", "question": draft.question, "answer": "Oui, à l'accueil.", "status": "to_review"}
+        with self.captureOnCommitCallbacks(execute=True):
+            response = self.client.post(admin_url(LearnedResponse, "change", draft.pk), {**form, "_approve": "1"})
         assert response["Location"] == admin_url(Turn, "replay_group", group.pk)
         page = self.replay(group)
         assert "1 question sur 1 a maintenant une réponse" in page

@@ -35,7 +35,6 @@ from faqs.models import (
     StatusReason,
 )
 from faqs.precedence import vouch_for_entries
-from faqs.unanswered import approve_draft
 from knowledge.errors import VectorStoreUnavailableError
 from knowledge.models import Synonym
 from tests.admin_pages import run_action, superuser_client
@@ -114,7 +113,7 @@ def approved(deployment: Deployment) -> None:
     group.response = store_answer(status=LearnedStatus.TO_REVIEW, agent=deployment.agent, question=QUESTION, answer=NEW)
     group.status = GroupStatus.DRAFTED
     group.save()
-    approve_draft(group)
+    set_status([group.response], LearnedStatus.VALID)
 
 
 def put_back(deployment: Deployment) -> None:

@@ -94,12 +94,6 @@ def test_what_is_not_among_the_first_passages_is_not_offered() -> None:
     assert offered(hit(MEDICAL, 0.62), *between, hit(POLICE, 0.6)) == []
 
 
-def test_what_lies_far_behind_the_first_is_not_offered() -> None:
-    first = hit(MEDICAL, 0.6, relevance=1.0)
-    assert offered(first, hit(POLICE, 0.6, relevance=0.75)) == [MEDICAL, POLICE]
-    assert offered(first, hit(POLICE, 0.6, relevance=0.74)) == []
-
-
 def test_another_language_is_not_offered() -> None:
     asked = "Comment avoir accès à mon dossier ?"
     english = hit("How do I access my medical record?", 0.6)

@@ -14,9 +14,6 @@ from chat.telemetry import masked
 from chat.turn import path as turn
 from chat.turn.standalone import follow_up_rule
 from chat.turn.tool_loop import efficiency
-from chat.turn.values import Toolbox
-from tests.factories import make_tool
-from tools_registry.selection import SelectedTool, SelectionReason
 
 #: Seed 002, section IX: the five examples.
 EXAMPLES = [(0, 0, 100), (1, 1, 95), (3, 3, 85), (5, 5, 75), (10, 10, 50)]
@@ -55,19 +52,6 @@ def test_pii_masquee_in_excerpts_of_the_log(personal: str) -> None:
     shown = masked(f"bonjour {personal}, je cherche {personal}.")
     assert personal not in shown
     assert shown.startswith("bonjour •••")
-
-
-def chosen(name: str, score: float | None) -> SelectedTool:
-    reason = SelectionReason.RESIDENT if score is None else SelectionReason.SIMILAR
-    return SelectedTool(make_tool(name), score, reason)
-
-
-def test_each_tool_counts_at_its_better_score_and_the_best_are_kept() -> None:
-    first = Toolbox((chosen("clock", None), chosen("rights", 0.3), chosen("mail", 0.4)), 7)
-    second = Toolbox((chosen("clock", None), chosen("rights", 0.9), chosen("map", 0.2)), 7)
-    together = first.joined(second, limit=2)
-    assert {tool.spec.name: tool.score for tool in together.selected} == {"clock": None, "rights": 0.9, "mail": 0.4}
-    assert together.user_id == 7
 
 
 def _steps_in_the_path() -> list[ast.Call]:
