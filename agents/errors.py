@@ -105,11 +105,7 @@ class LLMModelUnknownError(LLMResponseError):
 
 
 class LLMToolsRefusedError(LLMResponseError):
-    """The server refused a request that offered tools (400, 413, 422); `names` are those that it named."""
-
-    def __init__(self, detail: str, names: tuple[str, ...] = ()) -> None:
-        super().__init__(detail)
-        self.names = names
+    """The server refused a request that offered tools (400, 413, 422)."""
 
 
 class LLMContextError(LLMError):

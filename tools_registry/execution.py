@@ -119,18 +119,11 @@ def record_calls(results: Sequence[ToolResult]) -> None:
     now = timezone.now()
     with short_write():
         for result in results:
-            failure = {} if result.success else {"failed": F("failed") + 1, **_error(result.error or "", result.reason)}
+            failure: dict[str, Any] = {}
+            if not result.success:
+                failure = {"failed": F("failed") + 1, "last_error": result.reason[:_MOST_REASON]}
+                failure |= {"last_error_code": result.error or "", "last_error_at": now}
             _rows_of([result.name]).update(called=F("called") + 1, last_called_at=now, **failure)
-
-
-def record_refused(names: Iterable[str], reason: str) -> None:
-    """Show staff that the model refuses these tools."""
-    with short_write():
-        _rows_of(names).update(**_error("refused_by_model", reason))
-
-
-def _error(code: str, reason: str) -> dict[str, Any]:
-    return {"last_error": reason[:_MOST_REASON], "last_error_code": code, "last_error_at": timezone.now()}
 
 
 def _rows_of(names: Iterable[str]) -> QuerySet[ToolOverride]:

@@ -69,7 +69,7 @@ class NextStep:
 Invoker = Callable[[Arguments, ToolContext], object]
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ToolSpec:
     """A tool as it applies: its name, effective texts, rights, and how to run it. Compared by identity."""
 

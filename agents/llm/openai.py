@@ -468,16 +468,13 @@ def _newly_refused(error: LLMResponseError, *, request: Mapping[str, Any]) -> fr
     if "stream_options" in request and "stream_options" in said:
         refused.add("stream_options")
     offered = [tool["function"]["name"] for tool in request.get("tools", ())]
-    named = tuple(name for name in offered if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said))
+    is_about_a_tool = any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said) for name in offered)
     # One tool's schema that is not supported is no reason to offer none any more.
-    if refused and not named:
+    if refused and not is_about_a_tool:
         return frozenset(refused)
     if not offered:
         raise error
-    # Groq says with this code that what the model wrote is wrong; a refusal that repeats the request names every tool.
-    if "tool_use_failed" in said or len(named) == len(offered) > 1:
-        named = ()
-    raise LLMToolsRefusedError(str(error), named) from error
+    raise LLMToolsRefusedError(str(error)) from error
 
 
 class StreamDecoder:

@@ -38,7 +38,7 @@ from chat.turn.quoting import (
     without_twins,
 )
 from chat.turn.stored_answers import REFUSAL_OFFER
-from chat.turn.tool_loop import REFUSED, ToolLoop, choose_tools
+from chat.turn.tool_loop import ToolLoop, choose_tools
 from chat.turn.values import Exchange, Toolbox, TurnInProgress
 from faqs.learning import is_refusal
 from faqs.models import UnansweredReason
@@ -346,8 +346,6 @@ async def offer_tools(turn: TurnInProgress, llm: LanguageModel | None) -> None:
         return
     ground, question = turn.context.tools, turn.question
     toolbox = await choose_tools(ground, turn.config, vector=question.vector, question=question.text)
-    if not request.is_resumed:
-        toolbox = toolbox.without(REFUSED)
     is_limited = turn.config.tool_mode == ToolMode.DIRECT and not toolbox.is_everything
     outcome = "limited" if is_limited and not request.is_resumed else "chosen"
     turn.trace.step("tools", outcome if toolbox.selected else "none", detail=toolbox.describe())

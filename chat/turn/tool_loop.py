@@ -9,12 +9,10 @@ with a `StopReason`, never with an exception.
 import asyncio
 import json
 import logging
-import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from agents.database import in_database, in_thread
@@ -50,7 +48,7 @@ from chat.thread.rounds import (
 from chat.turn.values import Toolbox, ToolGround, TurnInProgress, TurnRequest
 from knowledge.embeddings.base import Vectors
 from tools_registry.catalog import ToolList, tools_at_hand
-from tools_registry.execution import TOOL_PARALLEL_CALLS, ToolCall, execute_calls, record_refused
+from tools_registry.execution import TOOL_PARALLEL_CALLS, ToolCall, execute_calls
 from tools_registry.selection import (
     SelectedTool,
     SelectionReason,
@@ -116,10 +114,6 @@ logger = logging.getLogger(__name__)
 #: One call of the model, streamed to the reader: messages and tool definitions in, the whole reply out.
 CallModel = Callable[[Sequence[PromptMessage], tuple[Mapping[str, Any], ...]], Awaitable[Reply]]
 
-#: What the model refused in this process, until it is declared otherwise: a tool that changes is another `ToolSpec`.
-REFUSED: "weakref.WeakSet[ToolSpec]" = weakref.WeakSet()
-#: So many times the tools that a refusal names are left out; then all are.
-_MOST_REFUSALS = 4
 #: An answer made with the desk's own search may be learned.
 OWN_SEARCH = "search_knowledge"
 #: Recalls without progress after which the loop ends.
@@ -153,7 +147,7 @@ class ToolLoop:
         self.results = 0
         #: What the model said last.
         self.reply: Reply | None = None
-        self._functions = tuple(spec.as_function() for spec in toolbox.specs)
+        self._functions: tuple[Mapping[str, Any], ...] = tuple(spec.as_function() for spec in toolbox.specs)
 
     async def run(self) -> StopReason:
         """Fill the answer; returns why the loop ended. When cancelled, stored rounds stay; the answer says so."""
@@ -232,31 +226,16 @@ class ToolLoop:
         return reply
 
     async def _asked(self, messages: Sequence[PromptMessage]) -> Reply:
-        """Return the model's reply; where it refuses tools, ask again without those that it names, or without any."""
-        for left in reversed(range(_MOST_REFUSALS)):
-            try:
-                return await self.call_model(messages, self._functions)
-            except LLMToolsRefusedError as error:
-                if not self._functions:
-                    raise
-                await self._leave_out(error, everything=not error.names or not left)
-        return await self.call_model(messages, self._functions)
-
-    async def _leave_out(self, error: LLMToolsRefusedError, *, everything: bool) -> None:
-        named = [spec for spec in self.toolbox.specs if spec.name in error.names]
-        REFUSED.update(named)
-        self._functions = tuple(
-            function
-            for function in self._functions
-            if not everything and function["function"]["name"] not in error.names
-        )
-        names = ", ".join(error.names) or "all"
-        logger.warning("The model refused the tools of a question (%s): %s", names, error)
-        self.turn.trace.step("tools", "refused", detail=f"{names}: {error}")
+        """Return the model's reply; where it refuses the tools, ask again without any for the rest of the turn."""
         try:
-            await in_database(record_refused, error.names, str(error))
-        except DatabaseError:
-            logger.warning("The refusal was not kept for staff.")
+            return await self.call_model(messages, self._functions)
+        except LLMToolsRefusedError as error:
+            if not self._functions:
+                raise
+            logger.warning("The model refused the tools of a question: %s", error)
+            self.turn.trace.step("tools", "refused", detail=str(error))
+        self._functions = ()
+        return await self.call_model(messages, self._functions)
 
     def messages(self, thread: Thread) -> list[PromptMessage]:
         """The prompt: earlier exchanges, the question once, then this turn's rounds, the last one whole."""

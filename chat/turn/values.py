@@ -2,8 +2,8 @@
 
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -160,9 +160,6 @@ class Toolbox:
         """
         found = [tool for tool in self.selected if tool.reason is SelectionReason.SIMILAR]
         return self.is_resumed or any(self.has_threshold or tool.score == EXACT for tool in found)
-
-    def without(self, refused: Collection[ToolSpec]) -> "Toolbox":
-        return replace(self, selected=tuple(t for t in self.selected if t.spec not in refused))
 
     def describe(self) -> str:
         """The tools in words, for staff, in the trace."""

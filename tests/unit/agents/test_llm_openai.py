@@ -249,26 +249,21 @@ def test_a_refusal_of_the_value_is_not_worked_around(server: ModelServer) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "named"),
+    ("said", "code"),
     [
-        ("Invalid schema for function 'search'.", None, ("search",)),
-        # What the model wrote is wrong, and it may write better next time.
-        ("tool call validation failed: parameters for tool search", "tool_use_failed", ()),
-        # The whole request again names none in particular.
-        ("field required, input: {'tools': [{'search'}, {'weather'}]}", None, ()),
+        ("Invalid schema for function 'search'.", None),
+        ("tool call validation failed: parameters for tool search", "tool_use_failed"),
+        ("field required, input: {'tools': [{'search'}, {'weather'}]}", None),
     ],
 )
-def test_tools_are_refused_where_a_refusal_is_about_them(
-    server: ModelServer, said: str, code: str | None, named: tuple[str, ...]
-) -> None:
+def test_tools_are_refused_where_a_refusal_is_about_them(server: ModelServer, said: str, code: str | None) -> None:
     tools = tuple(
         {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
         for name in ("search", "weather")
     )
     server.script(ModelReply(status=400, error_message=said, error_code=code))
-    with pytest.raises(LLMToolsRefusedError) as caught:
+    with pytest.raises(LLMToolsRefusedError):
         streamed(model_of(server), GenerationOptions(tools=tools))
-    assert caught.value.names == named
 
 
 def test_a_json_object_is_asked_for_as_the_wire_wants_it(server: ModelServer) -> None:

@@ -12,8 +12,8 @@ from django.test import TestCase, override_settings
 from agents.database import in_database, in_thread
 from agents.effective import effective_config
 from agents.models import Deployment
-from chat.models import AnswerSource, StopReason, TurnStatus
-from chat.turn.tool_loop import REFUSED, choose_tools, load_tool_ground
+from chat.models import AnswerSource, TurnStatus
+from chat.turn.tool_loop import choose_tools, load_tool_ground
 from chat.turn.values import Toolbox, ToolGround, TurnRequest
 from knowledge.embeddings.base import Purpose, embedder
 from tests.factories import declared_tools, make_agent, make_deployment, make_tool, make_user, set_settings
@@ -22,14 +22,8 @@ from tests.servers.model_server import ModelReply, ModelServer
 from tests.tools import declared
 from tools_registry.index import sync_index
 from tools_registry.models import ToolOverride, replace_tools_token
-from tools_registry.tool import ToolSpec
 
 ANSWER = ModelReply(tokens=["À l’accueil [1]."])
-
-
-def bad_tool(name: str) -> ToolSpec:
-    """As code may declare one; what sources bring was made fit."""
-    return make_tool(name, parameters={"type": "object", "properties": {"n": {"type": "array"}}})
 
 
 def offered(call: Any) -> set[str]:
@@ -37,36 +31,9 @@ def offered(call: Any) -> set[str]:
 
 
 class RefusedToolsTests(LoopTestCase):
-    def setUp(self) -> None:
-        super().setUp()
-        REFUSED.clear()
-
-    async def test_tools_that_a_refusal_names_are_left_out_then_and_afterwards(self) -> None:
-        with (
-            ModelServer(api_key="k") as server,
-            declared(weather),
-            declared_tools(bad_tool("bad_one"), bad_tool("bad_two")),
-            served(server),
-        ):
-            server.script(ANSWER, ANSWER)
-            result, _listener = await self.ask()
-            again, _listener = await self.ask()
-            await closed()
-            calls = list(server.calls)
-        assert [call.status for call in calls] == [400, 400, 200, 200]
-        assert [len(offered(call)) for call in calls] == [3, 2, 1, 1]
-        assert result.answer.text == again.answer.text == "À l’accueil [1]."
-        assert result.answer.stop_reason == StopReason.ANSWERED
-        told = [line["detail"] for line in result.trace.lines if line["outcome"] == "refused"]
-        assert [line.split(":")[0] for line in told] == ["bad_one", "bad_two"]
-        usage = await ToolOverride.objects.aget(tool_name="bad_one")
-        assert usage.last_error_code == "refused_by_model"
-        assert "invalid_function_parameters" in usage.last_error
-
-    async def test_refusal_that_names_none_is_answered_without_any_or_gives_way_to_the_quotation(self) -> None:
+    async def test_refusal_of_tools_is_answered_without_any_or_gives_way_to_the_quotation(self) -> None:
         refusal = ModelReply(status=400, error_message="Something about it is wrong.")
         for second, source in ((ANSWER, AnswerSource.LLM), (refusal, AnswerSource.EXTRACTIVE)):
-            REFUSED.clear()
             with ModelServer(api_key="k") as server, declared(weather), served(server):
                 server.script(refusal, second)
                 result, _listener = await self.ask()
