@@ -14,8 +14,6 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
 
@@ -261,18 +259,10 @@ def _touch(**_kwargs: Any) -> None:
     enqueue_index()
 
 
-def _forget(**_kwargs: Any) -> None:
-    transaction.on_commit(forget_recent)
-
-
 for _model in (ToolOverride, ToolSource):
     post_save.connect(_touch, sender=_model, dispatch_uid=f"tools-{_model.__name__}-saved")
     post_delete.connect(_touch, sender=_model, dispatch_uid=f"tools-{_model.__name__}-deleted")
 m2m_changed.connect(_touch, sender=ToolOverride.agents.through, dispatch_uid="tools-agents-changed")
-for _holder in (get_user_model(), Group):
-    post_save.connect(_forget, sender=_holder, dispatch_uid=f"tools-{_holder.__name__}-saved")
-    post_delete.connect(_forget, sender=_holder, dispatch_uid=f"tools-{_holder.__name__}-deleted")
-m2m_changed.connect(_forget, sender=User.groups.through, dispatch_uid="tools-groups-changed")
 
 
 def _retire_tools(instance: Agent, **_kwargs: Any) -> None:

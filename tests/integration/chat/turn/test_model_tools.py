@@ -6,7 +6,6 @@ from typing import Any
 from unittest import mock
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.contrib.auth.models import Group
 from django.test import TestCase, override_settings
 
 from agents.database import in_database, in_thread
@@ -16,7 +15,7 @@ from chat.models import AnswerSource, TurnStatus
 from chat.turn.tool_loop import choose_tools, load_tool_ground
 from chat.turn.values import Toolbox, ToolGround, TurnRequest
 from knowledge.embeddings.base import Purpose, embedder
-from tests.factories import declared_tools, make_agent, make_deployment, make_tool, make_user, set_settings
+from tests.factories import declared_tools, make_agent, make_deployment, make_tool, set_settings
 from tests.integration.chat.turn.test_tool_loop import LoopTestCase, closed, served, weather
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.tools import declared
@@ -135,16 +134,3 @@ class CostTests(ToolboxCase):
             toolbox = self.choose(ground, deployment)
         assert (database.called, thread.called) == (False, True)
         assert [spec.name for spec in toolbox.specs] == ["weather_forecast"]
-
-
-class FreshnessTests(ToolboxCase):
-    def test_group_given_or_taken_by_this_process_applies_to_the_next_question(self) -> None:
-        deployment, user = make_deployment(), make_user()
-        group = Group.objects.create(name="admin")
-        assert "delete_user" not in self.names(deployment, user_id=user.pk)
-        with self.captureOnCommitCallbacks(execute=True):
-            user.groups.add(group)
-        assert "delete_user" in self.names(deployment, user_id=user.pk)
-        with self.captureOnCommitCallbacks(execute=True):
-            group.delete()
-        assert "delete_user" not in self.names(deployment, user_id=user.pk)
