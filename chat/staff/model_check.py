@@ -26,7 +26,7 @@ from chat.turn.generation import generate
 from chat.turn.prompt import build_prompt
 from chat.turn.values import Question, StandaloneQuestion, TurnContext, TurnInProgress, TurnRequest
 from faqs.precedence import LearnedRecall
-from faqs.second_key.verifier import ModelVerifier
+from faqs.second_key.verifier import confirms
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.questions import UnitsRequest
 from knowledge.language.words import language_of
@@ -146,8 +146,7 @@ async def _speed(tried: Tried) -> Found:
 
 
 async def _verifier(tried: Tried) -> Found:
-    verifier = ModelVerifier(tried.llm, tried.model)
-    said = [(await asyncio.to_thread(verifier.confirms, one, other), same) for one, other, same in _DATA["pairs"]]
+    said = [(await confirms(tried.llm, one, other, model=tried.model), same) for one, other, same in _DATA["pairs"]]
     wrong = sum(is_same and not same for is_same, same in said)
     return not wrong and sum(is_same for is_same, _same in said) >= 4, f"{sum(a == b for a, b in said)} / {len(said)}"
 

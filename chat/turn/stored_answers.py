@@ -15,7 +15,8 @@ from dataclasses import replace
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, override
 
-from agents.database import in_database, in_thread
+from agents.database import in_database
+from agents.llm.base import language_model
 from chat.models import AnswerSource
 from chat.telemetry import log_direct_answer
 from chat.turn.dispatch import dispatch_and_search
@@ -34,7 +35,7 @@ from faqs.recall import (
     stored_refusal,
 )
 from faqs.second_key.same_question import Decision, ask_the_same, compare_questions, would_serve
-from faqs.second_key.verifier import ModelVerifier, configured_verifier
+from faqs.second_key.verifier import confirms
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.errors import CollectionMissingError
 from knowledge.language.words import LANGUAGES, fold, language_of, same_writing, word_class
@@ -153,10 +154,10 @@ async def _choose_direct(turn: TurnInProgress) -> Passage | None:
         return None
     candidates = turn.found.direct_candidates(threshold)
     decisions = _decisions(turn, candidates, threshold)
-    await _verify(turn, decisions, threshold)
-    allowed = [each for each in decisions if each[1].served]
-    served = max(allowed, key=lambda each: _rank(turn, each[0]), default=None)
-    if served is None:
+    verified = await _verified(turn, decisions)
+    allowed = [each for each, decision in decisions if decision.served]
+    passage = verified or max(allowed, key=lambda each: _rank(turn, each), default=None)
+    if passage is None:
         turn.trace.step(
             "direct_answer",
             "second_key_refused" if candidates else "no_candidate",
@@ -167,8 +168,7 @@ async def _choose_direct(turn: TurnInProgress) -> Passage | None:
             ],
         )
         return None
-    passage, decision = served
-    outcome, detail = "verified" if decision.verified else "served", passage.question
+    outcome, detail = "verified" if verified else "served", passage.question
     if rivals := [each for each in candidates if _contradicts(each, passage)]:
         outcome, detail = "contradicted", "\n".join(_place(each) for each in (passage, *rivals))
     turn.trace.step("direct_answer", outcome, score=passage.score, threshold=threshold, detail=detail)
@@ -180,7 +180,8 @@ def _decisions(turn: TurnInProgress, candidates: Sequence[Passage], threshold: f
     decided: Decisions = []
     best: tuple[bool, bool, float] | None = None
     for position, passage in enumerate(candidates, start=1):
-        decision = _decide(turn, passage, threshold, None)
+        stored, asked = _in_one_writing(turn, passage)
+        decision = would_serve(stored=stored, asked=asked, score=passage.score, threshold=threshold)
         decided.append((passage, decision))
         if decision.served:
             rank = _rank(turn, passage)
@@ -199,32 +200,24 @@ def _rank(turn: TurnInProgress, passage: Passage) -> tuple[bool, bool, float]:
     return as_typed, passage.is_faq, passage.validated_at
 
 
-async def _verify(turn: TurnInProgress, decisions: Decisions, threshold: float) -> None:
-    """Where the rules refuse every candidate, ask the model about the best few, if staff enable it."""
+async def _verified(turn: TurnInProgress, decisions: Decisions) -> Passage | None:
+    """Where the rules refuse every candidate, the one among the best few that the model confirms, if staff enable it."""
+    llm = language_model()
     may_ask = turn.config.verify_answers and not turn.request.without_model
-    if not may_ask or any(decision.served for _candidate, decision in decisions):
-        return
-    verifier = configured_verifier(llm_model=turn.config.llm_model)
-    if verifier is None:
-        return
-    for position, (passage, _refused) in enumerate(decisions[:VERIFIED_CANDIDATES]):
-        verdict = await in_thread(_decide, turn, passage, threshold, verifier)
-        decisions[position] = (passage, verdict)
-        turn.answer.llm_calls += verdict.consulted
-        if verdict.served:
-            return
+    if llm is None or not may_ask or any(decision.served for _candidate, decision in decisions):
+        return None
+    for passage, decision in decisions[:VERIFIED_CANDIDATES]:
+        if decision.agreement.is_open_to_verification:
+            turn.answer.llm_calls += 1
+            if await confirms(llm, *_in_one_writing(turn, passage), model=turn.config.llm_model):
+                return passage
+    return None
 
 
-def _decide(turn: TurnInProgress, passage: Passage, threshold: float, verifier: ModelVerifier | None) -> Decision:
-    """Pure and short without a verifier; with one it may wait for the model."""
+def _in_one_writing(turn: TurnInProgress, passage: Passage) -> tuple[str, str]:
+    """The stored question and the asked one, with one form of each acronym and synonym."""
     forms = turn.context.forms
-    return would_serve(
-        stored=forms.one_writing(passage.question),
-        asked=forms.one_writing(turn.asked.text),
-        score=passage.score,
-        threshold=threshold,
-        verifier=verifier,
-    )
+    return forms.one_writing(passage.question), forms.one_writing(turn.asked.text)
 
 
 def _contradicts(other: Passage, chosen: Passage) -> bool:

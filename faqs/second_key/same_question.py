@@ -17,7 +17,6 @@ from faqs.second_key import comparison
 from faqs.second_key.comparison import Comparison, Disagreement, explain_differences, in_words, is_negated_form
 from faqs.second_key.lexicon import Kind, Lexicon, Modality, lexicon_of
 from faqs.second_key.reading import MAX_CHARACTERS, Item, Reading, read_pair
-from faqs.second_key.verifier import QuestionVerifier
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.language.words import LANGUAGES, fold, same_writing, words
 
@@ -274,9 +273,6 @@ class Decision:
     #: What was refused before the second key was turned.
     refused: str = ""
     agreement: Agreement = AGREED
-    verified: bool = False
-    #: The verifier was asked: one call of a model, whatever came of it.
-    consulted: bool = False
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -297,13 +293,7 @@ class Decision:
 
 
 def would_serve(
-    *,
-    stored: str,
-    asked: str,
-    score: float,
-    threshold: float | None,
-    is_follow_up: bool = False,
-    verifier: QuestionVerifier | None = None,
+    *, stored: str, asked: str, score: float, threshold: float | None, is_follow_up: bool = False
 ) -> Decision:
     """Both keys, cheapest first. `threshold` None is switched off; equal to the threshold is enough."""
     if threshold is None:
@@ -315,7 +305,4 @@ def would_serve(
     agreement = compare_questions(stored, asked)
     if agreement.agrees:
         return Decision(Outcome.SERVED, score)
-    consulted = verifier is not None and agreement.is_open_to_verification
-    if consulted and verifier is not None and verifier.confirms(stored, asked):
-        return Decision(Outcome.SERVED, score, verified=True, consulted=True)
-    return Decision(Outcome.SECOND_KEY_REFUSED, score, agreement=agreement, consulted=consulted)
+    return Decision(Outcome.SECOND_KEY_REFUSED, score, agreement=agreement)

@@ -1,24 +1,10 @@
 """Both keys in one decision: each refusal has its name, and a model may only explain plain words away."""
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from faqs.second_key.same_question import Outcome, would_serve
 
 SAME = ("Comment renouveler mon passeport ?", "comment renouveler un passeport")
-
-
-@dataclass
-class Verdict:
-    """A verifier that says the same every time and keeps what it was asked."""
-
-    answer: bool
-    asked: list[tuple[str, str]] = field(default_factory=list)
-
-    def confirms(self, stored: str, asked: str) -> bool:
-        self.asked.append((stored, asked))
-        return self.answer
 
 
 @pytest.mark.parametrize(
@@ -30,33 +16,16 @@ class Verdict:
     ],
 )
 def test_each_refusal_has_its_name(outcome: Outcome, score: float, threshold: float | None, follow_up: bool) -> None:
-    verdict = Verdict(answer=True)
-    decision = would_serve(
-        stored=SAME[0], asked=SAME[1], score=score, threshold=threshold, is_follow_up=follow_up, verifier=verdict
-    )
+    decision = would_serve(stored=SAME[0], asked=SAME[1], score=score, threshold=threshold, is_follow_up=follow_up)
     assert (decision.served, decision.outcome) == (False, outcome)
     assert decision.reasons
-    assert verdict.asked == []
+    assert not decision.agreement.is_open_to_verification
 
 
 def test_a_refusal_of_the_second_key_says_what_differs() -> None:
     decision = would_serve(stored="Quel barème en 2023 ?", asked="Quel barème en 2024 ?", score=1.0, threshold=0.5)
     assert decision.outcome is Outcome.SECOND_KEY_REFUSED
     assert any("2023 ≠ 2024" in reason for reason in decision.reasons)
-
-
-def test_a_verifier_may_explain_plain_words() -> None:
-    verdict = Verdict(answer=True)
-    decision = would_serve(
-        stored="Comment laver une doudoune ?",
-        asked="Comment lessiver une doudoune ?",
-        score=0.9,
-        threshold=0.5,
-        verifier=verdict,
-    )
-    assert decision.served
-    assert decision.verified
-    assert len(verdict.asked) == 1
 
 
 @pytest.mark.parametrize(
@@ -68,10 +37,9 @@ def test_a_verifier_may_explain_plain_words() -> None:
         "Comment laver une doudoune Moncler ?",
     ],
 )
-def test_a_verifier_is_never_asked_about_a_typed_clash(asked: str) -> None:
-    verdict = Verdict(answer=True)
-    decision = would_serve(
-        stored="Comment laver une doudoune ?", asked=asked, score=0.9, threshold=0.5, verifier=verdict
-    )
-    assert not decision.served
-    assert verdict.asked == []
+def test_a_model_is_asked_about_plain_words_and_never_about_a_typed_clash(asked: str) -> None:
+    stored = "Comment laver une doudoune ?"
+    words = would_serve(stored=stored, asked="Comment lessiver une doudoune ?", score=0.9, threshold=0.5)
+    clash = would_serve(stored=stored, asked=asked, score=0.9, threshold=0.5)
+    assert (words.served, words.agreement.is_open_to_verification) == (False, True)
+    assert (clash.served, clash.agreement.is_open_to_verification) == (False, False)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from faqs.second_key.verifier import configured_verifier, is_yes
+from faqs.second_key.verifier import is_yes
 
 
 @pytest.mark.parametrize("text", ['{"same_answer": true}', ' {"same_answer": true}\n'])
@@ -26,7 +26,3 @@ def test_one_clear_yes_is_a_yes(text: str) -> None:
 )
 def test_all_else_is_none(text: str) -> None:
     assert not is_yes(text)
-
-
-def test_without_a_model_there_is_no_verifier() -> None:
-    assert configured_verifier() is None
