@@ -279,13 +279,9 @@ def _vector(row: _Row, model: Embedder) -> Vector | None:
         return None
     if len(row.embedding) != 4 * model.recipe.dimensions:
         return None
-    vector = np.frombuffer(row.embedding, dtype=np.float32)
-    norm = float(np.linalg.norm(vector))
-    if not np.isfinite(norm) or norm == 0:
-        return None
-    # Ours have unit length and come back bit by bit; another program's may not.
-    unit: Vector = vector if abs(norm - 1) < _UNIT_SLACK else (vector / norm).astype(np.float32)
-    return unit
+    vector: Vector = np.frombuffer(row.embedding, dtype=np.float32)
+    # Ours have unit length and come back bit by bit; one that has not is no vector of the recipe.
+    return vector if abs(float(np.linalg.norm(vector)) - 1) < _UNIT_SLACK else None
 
 
 def _texts(value: Any) -> list[str]:

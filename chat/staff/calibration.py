@@ -132,17 +132,12 @@ def verdict_pairs(*, index: str = "") -> list[Pair]:
 
 
 def check_pairs(
-    pairs: Sequence[Pair],
-    *,
-    embedder: Embedder,
-    threshold: float | None,
-    vocabulary: Vocabulary = NO_WORDS,
-    is_read: bool = True,
+    pairs: Sequence[Pair], *, embedder: Embedder, threshold: float | None, vocabulary: Vocabulary = NO_WORDS
 ) -> Iterator[CheckedPair]:
     """For each pair: would the answer stored for `a` be served to `b`? Both are read, with the words of the vocabulary."""
 
     def read(question: str) -> str:
-        return read_typed(question, vocabulary).text if is_read else question
+        return read_typed(question, vocabulary).text
 
     for part in batches(pairs, _BATCH):
         stored = [standalone_question(read(pair.a), pair.context_a, pair.answer_a) for pair in part]

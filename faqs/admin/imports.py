@@ -30,15 +30,19 @@ MAX_BYTES = 1024 * 1024
 MAX_ROWS = 900
 
 
-class ImportFaqsForm(forms.Form):
-    agent = forms.ModelChoiceField(
-        label=_("Agent"), queryset=Agent.objects.order_by("name"), widget=UnfoldAdminSelectWidget
-    )
-    file = forms.FileField(label=_("Fichier CSV"), widget=UnfoldAdminFileFieldWidget)
+class _AgentForm(forms.Form):
+    agent = forms.ModelChoiceField(label=_("Agent"), queryset=Agent.objects.none(), widget=UnfoldAdminSelectWidget)
 
     def __init__(self, *args: Any, agents: QuerySet[Agent], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["agent"].queryset = agents  # type: ignore[attr-defined]
+
+
+class ImportFaqsForm(_AgentForm):
+    file = forms.FileField(label=_("Fichier CSV"), widget=UnfoldAdminFileFieldWidget)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.fields["file"].help_text = gettext(
             "Colonnes « question », « answer » (ou « réponse ») et « category » (ou « catégorie ») ; "
             "%(size)s et %(rows)d lignes au plus. Plusieurs formulations : une par ligne dans la cellule de la "
@@ -56,15 +60,10 @@ class ImportFaqsForm(forms.Form):
             raise forms.ValidationError(str(error.public_message)) from error
 
 
-class ConfirmForm(forms.Form):
+class ConfirmForm(_AgentForm):
     """The text of the file and the rows that were ticked (`PlannedRow.choice`)."""
 
-    agent = forms.ModelChoiceField(queryset=Agent.objects.none())
     text = forms.CharField(strip=False, max_length=2 * MAX_BYTES)  # a browser sends every line's end as two
-
-    def __init__(self, *args: Any, agents: QuerySet[Agent], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["agent"].queryset = agents  # type: ignore[attr-defined]
 
 
 @require_http_methods(["GET", "POST"])
