@@ -85,8 +85,7 @@ class ToolboxCase(TestCase):
         self.enterContext(declared_tools(*TOOLS))
 
     def ground(self, deployment: Deployment, **options: Any) -> ToolGround:
-        stored = {"turn_id": uuid.uuid4(), "conversation_id": uuid.uuid4()}
-        request = TurnRequest(deployment.pk, QUESTION, "en", **stored, **options)
+        request = TurnRequest(deployment.pk, QUESTION, "en", uuid.uuid4(), uuid.uuid4(), **options)
         ground = load_tool_ground(request, effective_config(deployment))
         assert ground is not None
         return ground
