@@ -24,16 +24,7 @@ from chat.turn.values import TurnResult
 from faqs.answer_points import SyncReport, sync_learned
 from faqs.answers import save_learned, set_status
 from faqs.learning import remember_answer
-from faqs.models import (
-    CachedResponse,
-    EntryStatus,
-    GroupStatus,
-    IndexState,
-    LearnedResponse,
-    LearnedStatus,
-    QuestionGroup,
-    StatusReason,
-)
+from faqs.models import CachedResponse, EntryStatus, IndexState, LearnedResponse, LearnedStatus, StatusReason
 from faqs.precedence import vouch_for_entries
 from knowledge.errors import VectorStoreUnavailableError
 from knowledge.models import Synonym
@@ -107,15 +98,6 @@ def promoted(deployment: Deployment) -> None:
     run_action(superuser_client(), "promote", entry, confirmed="1")
 
 
-def approved(deployment: Deployment) -> None:
-    """The draft of a group of unanswered questions."""
-    group = QuestionGroup.objects.create(agent=deployment.agent, question=QUESTION, recipe="", vector=b"")
-    group.response = store_answer(status=LearnedStatus.TO_REVIEW, agent=deployment.agent, question=QUESTION, answer=NEW)
-    group.status = GroupStatus.DRAFTED
-    group.save()
-    set_status([group.response], LearnedStatus.VALID)
-
-
 def put_back(deployment: Deployment) -> None:
     """The action « Valider » on an answer that was out of service."""
     row = make_learned(deployment.agent, question=QUESTION, answer=NEW, status=LearnedStatus.OBSOLETE)
@@ -123,7 +105,7 @@ def put_back(deployment: Deployment) -> None:
 
 
 WAYS: dict[str, Write] = {
-    each.__name__: each for each in (typed, edited, corrected, commanded, imported, promoted, approved, put_back)
+    each.__name__: each for each in (typed, edited, corrected, commanded, imported, promoted, put_back)
 }
 #: A promotion compares first, and is refused where a person has answered otherwise.
 REFUSED = {("promoted", place) for place in ("in_another_answer", "in_another_answer_reworded")}
@@ -164,7 +146,7 @@ def _hold_answer(deployment: Deployment, question: str, answer: str) -> None:
 
 
 #: Where a door writes the points itself, after the commit.
-SETTLES = ("answers", "unanswered", "management.commands.add_faq", "management.commands.import_faqs")
+SETTLES = ("answers", "management.commands.add_faq", "management.commands.import_faqs")
 
 
 class NewestWordTests(TestCase):
