@@ -81,7 +81,7 @@ def rule_rates(dialogues: Sequence[Dialogue]) -> dict[str, dict[str, Rate]]:
     for split in SPLITS:
         for language in ("fr", "en"):
             part = [d for d in dialogues if (d.split, d.language) == (split, language)]
-            said = [d for d in part if leaning_rule(d.question)]
+            said = [d for d in part if leaning_rule(d.question, d.previous)]
             right = sum(d.follow_up for d in said)
             table[f"{split} {language}"] = {
                 "precision": Rate(right, len(said)),
@@ -111,7 +111,7 @@ def message_rates(messages: Sequence[SpokenMessage]) -> dict[str, dict[str, Rate
     table = {}
     for language in ("fr", "en"):
         part = [m for m in messages if m.language == language]
-        said = [m for m in part if leaning_rule(read_typed(m.question, NO_WORDS).text, m.answer)]
+        said = [m for m in part if leaning_rule(read_typed(m.question, NO_WORDS).text, m.previous, m.answer)]
         leaning = sum(m.leans for m in part)
         table[language] = {
             "recall": Rate(sum(m.leans for m in said), leaning),
@@ -121,14 +121,15 @@ def message_rates(messages: Sequence[SpokenMessage]) -> dict[str, dict[str, Rate
 
 
 def mistaken_rates(folder: Path) -> dict[str, dict[str, Rate]]:
-    """Questions that were written to stand alone: taken for leaning."""
+    """Questions that were written to stand alone, each after the one before it in the file: taken for leaning."""
     table = {}
     for name in STANDALONE:
         with (folder / name).open(encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file) if name.endswith(".csv") else map(json.loads, file)
             questions = list(dict.fromkeys(row["question"] for row in rows))
-        wrong = sum(bool(leaning_rule(asked)) for asked in questions[1:])
-        table[name] = {"mistaken": Rate(wrong, len(questions) - 1)}
+        pairs = list(zip(questions, questions[1:], strict=False))
+        wrong = sum(bool(leaning_rule(asked, previous)) for previous, asked in pairs)
+        table[name] = {"mistaken": Rate(wrong, len(pairs))}
     return table
 
 
@@ -151,7 +152,7 @@ def served_unresolved(
             asked=question,
             score=float(scores[at, place]),
             threshold=threshold,
-            is_follow_up=bool(leaning_rule(question)),
+            is_follow_up=bool(leaning_rule(question, leaning[at].previous)),
         ).served
     ]
 

@@ -31,9 +31,10 @@ from chat.thread.messages import check_isolation
 from chat.turn.stored_answers import none_was_meant, was_offered
 from chat.turn.values import DIRECT_MODEL, Exchange, StandaloneQuestion, Trace, TurnInProgress
 from faqs.neighbours import staff_reply
+from faqs.second_key.reading import read_pair
 from knowledge.language.spelling import Vocabulary
 from knowledge.language.typed import Courtesy, Kind, TypedQuestion, courtesy_in, read_typed
-from knowledge.language.words import fold, fold_letters, language_of, one_of, word_class, words
+from knowledge.language.words import fold, fold_letters, language_of, light_stem, one_of, word_class, words
 from knowledge.search import is_vocabulary_known, vocabulary_of
 from knowledge.vectors.base import collection_alias, vector_store
 
@@ -278,6 +279,11 @@ def _beginnings(text: str) -> set[str]:
 _CONNECTIVE_HEAD = re.compile(rf"^(?:{one_of('connective_openings')})(?=[\s,?]|$)")
 _GOING_ON = re.compile(rf"^(?:{one_of('going_on')})(?=[\s,])")
 _CONNECTIVE_TAIL = re.compile(rf"(?:^|[\s,])(?:{one_of('connective_closings')})\s*\?*$")
+#: A modal, a person and one verb without its object: "On peut refuser ?", "Serai-je remboursé ?", "Can I appeal?".
+_NO_COMPLEMENT = re.compile(
+    r"^(?:(?:je|on|nous|vous|j') ?\w+|\w+-(?:t-)?(?:je|on|nous|vous)|faut-il|il faut)(?: etre)?(?: \w+)?$|"
+    r"^(?:will|would|can|could|do|must|should|may|am|did|have) (?:i|we|you) (?:\w+ )?(?:be |get |(?:have|need) to )?\w+$"
+)
 _DEMONSTRATIVE = re.compile(
     r"\b(?:cela|ca|ceci|celui|celle|ceux|celles|la-dessus|la-dedans|dedans|(?<!-)dessus|la-bas|"
     r"le meme|la meme|les memes|the same|do so|ones|one$|(?:an?|the|other|another) (?:\w+ )?one|"
@@ -315,6 +321,8 @@ _VERB = re.compile(
 _FRAGMENT_WORDS = 2
 #: Longer questions say what they are about; rules read their beginning, in bounded time.
 _READ_CHARACTERS = 500
+#: Of what was said before, so much is looked through for the nouns that a message takes up.
+_SAID_CHARACTERS = 2_000
 #: A pronoun or pointer is taken to be explained by two such words before it.
 _NAMED_BEFORE = 2
 _WORDS = re.compile(r"[^\W_]{2,}|\d")
@@ -326,7 +334,7 @@ TAKEN_UP = frozenset(("assent", "choice", "reply"))
 
 def standalone_question(question: str, previous_question: str, answer: str = "") -> StandaloneQuestion:
     """Join a follow-up to the question before it for search; `answer` is the answer to that one."""
-    rule = leaning_rule(question, answer) if previous_question else ""
+    rule = leaning_rule(question, previous_question, answer) if previous_question else ""
     if not rule:
         return StandaloneQuestion(text=question, is_follow_up=False, question=question)
     joined = f"{previous_question}\n{question}"
@@ -336,33 +344,38 @@ def standalone_question(question: str, previous_question: str, answer: str = "")
 def leaned_on(questions: Sequence[str]) -> str:
     """The context of a follow-up: the last question that stands alone and those after it, oldest first."""
     first = len(questions) - 1
-    while first > 0 and leaning_rule(questions[first]):
+    while first > 0 and leaning_rule(questions[first], questions[first - 1]):
         first -= 1
     return "\n".join(questions[first:])
 
 
-def leaning_rule(question: str, answer: str = "") -> str:
-    """The rule by which a message depends on the exchange before it, which ended with `answer`; or an empty string."""
+def leaning_rule(question: str, previous: str, answer: str = "") -> str:
+    """The rule by which a message of a conversation depends on the previous exchange, or an empty string."""
     read = question[:_READ_CHARACTERS].strip()
     folded = _folded(read)
     core = without_openers(folded)
+    is_question = read.endswith("?")
+    said = _folded(f"{previous[:_READ_CHARACTERS]} {answer[:_SAID_CHARACTERS]}")
     rest = _without_connectives(core)
-    if rest != core and _asks_by_itself(rest):
-        return ""
-    if rule := reply_rule(folded, core, answer, is_question=read.endswith("?")) or follow_up_rule(core):
+    if rest != core and _asks_by_itself(rest, said):
+        # « Quels tarifs pour les mineurs ? », « Et combien coûte la carte ? » ask for one kind of thing, for the same.
+        one, other = read_pair(previous[:_READ_CHARACTERS], read)
+        if one.kind is not other.kind:
+            return ""
+    if rule := reply_rule(folded, core, answer, is_question=is_question) or follow_up_rule(core):
         return rule
-    return "" if _names_topic(core) else subject_rule(core)
+    return "" if _names_topic(core) else subject_rule(core, said)
 
 
 def follow_up_rule(question: str) -> str:
     """The rule by which the question is incomplete in any context, or an empty string."""
     folded = _folded(question[:_READ_CHARACTERS])
+    bare = " ".join(_IMPERSONAL.sub(" _ ", folded).split())
     if _CONNECTIVE_HEAD.search(folded) or _CONNECTIVE_TAIL.search(folded):
         return "connective"
     if not _names_topic(folded):
-        if not _VERB.search(folded) and len(_specific_words(folded)) <= _FRAGMENT_WORDS:
+        if _is_elliptic(folded, bare):
             return "ellipsis"
-        bare = " ".join(_IMPERSONAL.sub(" _ ", folded).split())
         if _points_outside(bare, _DEMONSTRATIVE):
             return "demonstrative"
         if _has_loose_pronoun(bare):
@@ -378,14 +391,14 @@ def _without_connectives(core: str) -> str:
     return rest
 
 
-def _asks_by_itself(rest: str) -> bool:
-    """Whether the rest is a whole question with a subject: two words of content."""
+def _asks_by_itself(rest: str, said: str) -> bool:
+    """Whether the rest is a whole question with a subject that the conversation has not mentioned."""
     is_clause = _CLAUSE_HEAD.search(rest) and not rest.startswith(("quand ", "when "))
     asked = rest.partition(",")[2] if is_clause else rest
     if not _VERB.search(asked) or follow_up_rule(rest):
         return False
     # « Et pour les réunions, quel jour est prévu ? »: what is asked is not in the clause before the comma.
-    return len(set(filter(_is_specific, _TOKENS.findall(asked)))) >= 2 and not subject_rule(rest)
+    return _names_new_things(asked, said) and not subject_rule(rest, said)
 
 
 def _folded(question: str) -> str:
@@ -399,6 +412,11 @@ def _names_topic(folded: str) -> bool:
     """Whether the question names its topic before its first colon or comma: « Le TAJ, c'est quoi ? »."""
     head, found, _body = re.sub(" ?: ", ", ", folded).partition(", ")
     return bool(found and _specific_words(head) and not _CLAUSE_HEAD.search(head) and not _VERB.search(head))
+
+
+def _is_elliptic(folded: str, bare: str) -> bool:
+    is_fragment = not _VERB.search(folded) and len(_specific_words(folded)) <= _FRAGMENT_WORDS
+    return is_fragment or _NO_COMPLEMENT.search(bare) is not None
 
 
 def _points_outside(bare: str, pointer: re.Pattern[str]) -> bool:
@@ -489,7 +507,12 @@ def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str
     return ""
 
 
-def subject_rule(core: str) -> str:
+def _names_new_things(core: str, said: str) -> bool:
+    """Whether the message has two content words that were not said before."""
+    return len({_stem(token) for token in _TOKENS.findall(core) if _is_specific(token)} - _stems(said)) >= 2
+
+
+def subject_rule(core: str, said: str) -> str:
     """Why the message has no subject of its own, or an empty string."""
     tokens = _TOKENS.findall(core)
     specific = [at for at, token in enumerate(tokens) if _is_specific(token)]
@@ -501,7 +524,7 @@ def subject_rule(core: str) -> str:
         return "" if _is_completed(core[found.end() :]) else "existence"
     if not specific:
         return "generic"
-    return "definite" if _is_anaphoric(tokens, specific) else ""
+    return "definite" if _is_anaphoric(tokens, specific, _stems(said)) else ""
 
 
 def _chooses(token: str) -> bool:
@@ -513,11 +536,12 @@ def _is_completed(rest: str) -> bool:
     return any(token in _COMPLETING for token in _TOKENS.findall(rest)[1:])
 
 
-def _is_anaphoric(tokens: Sequence[str], specific: Sequence[int]) -> bool:
-    """Whether its one definite noun is a part of something, or the subject of the question."""
+def _is_anaphoric(tokens: Sequence[str], specific: Sequence[int], given: frozenset[str]) -> bool:
+    """Whether its one definite noun is a part of something, was said, or is the subject of an English question."""
     heads = [at + 1 for at, token in enumerate(tokens[:-1]) if token in _DEFINITE_HEADS]
     for head in heads:
-        if not (_is_subject(tokens, head) or _is_part(tokens[head])):
+        noun = tokens[head]
+        if not (_is_subject(tokens, head) or _is_part(noun) or _stem(noun) in given):
             continue
         others = [at for at in specific if at != head]
         if len(others) <= _PREDICATE and not any(_is_noun_like(tokens, at) for at in others):
@@ -562,3 +586,12 @@ def _is_specific(token: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_part(word: str) -> bool:
     return bool(_PART.match(word))
+
+
+def _stems(said: str) -> frozenset[str]:
+    return frozenset(_stem(word) for word in _TOKENS.findall(said) if len(word) > 2 or word.isdigit())
+
+
+def _stem(word: str) -> str:
+    """One beginning for a noun and the verb beside it: « appel », « appelez »."""
+    return light_stem(light_stem(word, "fr"), "en")[:5]

@@ -67,7 +67,13 @@ LEANING = [
 
 @pytest.mark.parametrize(("message", "answer", "rule"), LEANING)
 def test_message_without_a_subject_of_its_own_leans(message: str, answer: str, rule: str) -> None:
-    assert leaning_rule(message, answer) == rule
+    assert leaning_rule(message, "Comment fonctionne l'abonnement ?", answer) == rule
+
+
+def test_noun_with_its_article_leans_where_it_was_said_before() -> None:
+    question = "Qui entretient la chaudière ?"
+    assert leaning_rule(question, "Qui change la chaudière d'un logement loué ?")
+    assert leaning_rule(question, "Comment contester une amende ?") == ""
 
 
 def test_follow_up_of_a_follow_up_leans_on_the_question_that_stands_alone() -> None:
@@ -81,22 +87,22 @@ def test_most_messages_that_lean_are_recognised_and_hardly_any_other(language: s
     said: dict[bool, list[bool]] = {True: [], False: []}
     for row in rows:
         if row["language"] == language:
-            rule = leaning_rule(read_typed(row["question"], NO_WORDS).text, row["answer"])
+            rule = leaning_rule(read_typed(row["question"], NO_WORDS).text, row["previous"], row["answer"])
             said[row["leans"]].append(bool(rule))
     assert sum(said[True]) / len(said[True]) >= LEAST_RECOGNISED[language]
     assert sum(said[False]) / len(said[False]) <= MOST_MISTAKEN
 
 
 @settings(deadline=None)
-@given(st.text(max_size=200), st.text(max_size=200))
-def test_any_text_is_read(message: str, answer: str) -> None:
-    leaning_rule(message, answer)
+@given(st.text(max_size=200), st.text(max_size=200), st.text(max_size=200))
+def test_any_text_is_read(message: str, previous: str, answer: str) -> None:
+    leaning_rule(message, previous, answer)
 
 
 @given(st.sampled_from(["oui", "d'accord", "yes please", "ok", "la première", "the second one"]))
 def test_assent_or_choice_leans_however_it_is_written(message: str) -> None:
     for form in (message, message.upper(), f"{message} !", f"  {message}. "):
-        assert leaning_rule(form)
+        assert leaning_rule(form, "Comment fonctionne l'abonnement ?")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +110,7 @@ def test_assent_or_choice_leans_however_it_is_written(message: str) -> None:
 )
 def test_long_message_is_read_in_bounded_time(text: str) -> None:
     with little_work(0.1):
-        leaning_rule(text, text)
+        leaning_rule(text, text, text)
 
 
 SAID = "Quel était le tarif de la piscine en 2023 ?\nLe tarif était de 4 euros."
