@@ -182,7 +182,7 @@ def test_no_pattern_is_looked_up_nor_what_cannot_be_read(client: Client, each: "
 def test_number_beyond_every_column_is_no_fault(client: Client, number: str) -> None:
     for label in ("faqs.learnedresponse", "faqs.questiongroup"):
         answer = client.get(admin_url(label, "changelist", agent__id__exact=number))
-        assert answer.status_code in (302, 400)
+        assert answer.status_code in (200, 302, 400)  # PostgreSQL finds nothing
 
 
 def test_nor_through_a_relation(client: Client) -> None:
