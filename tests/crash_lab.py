@@ -339,7 +339,7 @@ class StrictModel(LanguageModel):
 def accept(messages: Sequence[PromptMessage]) -> None:
     body = {"model": "strict", "messages": [_wire_message(message) for message in messages]}
     try:
-        check_chat_request(body, models=(), refused=frozenset())
+        check_chat_request(body)
     except _Refusal as refusal:
         raise LLMResponseError(refusal.message) from refusal
 

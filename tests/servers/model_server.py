@@ -53,9 +53,6 @@ class ModelReply:
     """Send an `error` object in the stream, then end."""
     malformed_after: int | None = None
     """Send an event that is not JSON (0: also the body of an unstreamed reply)."""
-    split_bytes: int = 0
-    """Send the stream in HTTP chunks of so many bytes, whatever they cut through."""
-    line_end: str = "\n"
     keep_alive_comments: bool = False
     send_done: bool = True
 
@@ -106,14 +103,16 @@ def cited_answer(body: Body) -> ModelReply:
 # What the real server refuses
 
 
-def check_chat_request(body: Body, *, models: Sequence[str], refused: frozenset[str]) -> None:
+def check_chat_request(body: Body, *, refused: frozenset[str] = frozenset()) -> None:
     """Raise the refusal that the real server would answer with."""
     for name in body:
         if name in refused:
             raise _Refusal(400, f"Unsupported parameter: '{name}'.", name, "unsupported_parameter")
         if name not in _CHAT_ARGUMENTS:
             raise _Refusal(400, f"Unrecognized request argument supplied: {name}", name)
-    _check_model(body, models=models)
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise _Refusal(400, "you must provide a model parameter", "model")
     if not isinstance(body.get("stream", False), bool):
         raise _Refusal(400, "'stream' must be a boolean.", "stream")
     if "stream_options" in body and not body.get("stream"):
@@ -122,14 +121,6 @@ def check_chat_request(body: Body, *, models: Sequence[str], refused: frozenset[
     _check_messages(body.get("messages"))
     _check_tools(body)
     _check_response_format(body)
-
-
-def _check_model(body: Body, *, models: Sequence[str]) -> None:
-    model = body.get("model")
-    if not isinstance(model, str) or not model:
-        raise _Refusal(400, "you must provide a model parameter", "model")
-    if models and model not in models:
-        raise _Refusal(404, f"The model '{model}' does not exist.", "model", "model_not_found")
 
 
 def _check_numbers(body: Body) -> None:
@@ -159,9 +150,6 @@ def _after_message(message: Mapping[str, Any], *, where: str, pending: set[str])
     """The tool calls still without an answer after `message`."""
     calls = message.get("tool_calls") or []
     content = message.get("content")
-    if isinstance(content, list) and message["role"] == "user":
-        _check_parts(content, where=where)
-        content = text_of(message)
     if not isinstance(content, str) and not (content is None and calls):
         raise _Refusal(400, f"{where}.content must be a string, not null.", where)
     if message["role"] == "tool":
@@ -178,20 +166,7 @@ def _after_message(message: Mapping[str, Any], *, where: str, pending: set[str])
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """What a message says, also one in parts."""
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return " ".join(part.get("text", "") for part in content)
-
-
-def _check_parts(parts: Sequence[Any], *, where: str) -> None:
-    for number, part in enumerate(parts):
-        kind = part.get("type") if isinstance(part, dict) else None
-        url = (part.get("image_url") or {}).get("url") if kind == "image_url" else ""
-        is_image = re.fullmatch(r"data:image/(png|jpeg|gif|webp);base64,[\w+/]+=*", str(url))
-        if not (kind == "text" and isinstance(part.get("text"), str)) and not is_image:
-            raise _Refusal(400, f"{where}.content[{number}] is neither text nor image.", where)
+    return str(message.get("content") or "")
 
 
 def _check_call(call: Any, *, where: str) -> None:
@@ -320,8 +295,8 @@ class _Step:
 
 
 def _event(reply: ModelReply, data: str) -> bytes:
-    comment = f": keep-alive{reply.line_end}{reply.line_end}" if reply.keep_alive_comments else ""
-    return f"{comment}data: {data}{reply.line_end}{reply.line_end}".encode()
+    comment = ": keep-alive\n\n" if reply.keep_alive_comments else ""
+    return f"{comment}data: {data}\n\n".encode()
 
 
 def _stream_steps(body: Body, reply: ModelReply) -> Iterable[_Step]:
@@ -436,21 +411,14 @@ class _Connection(asyncio.Protocol):
         if server.api_key and headers.get("authorization") != f"Bearer {server.api_key}":
             raise _Refusal(401, "Incorrect API key provided.", code="invalid_api_key")
         if (method, path) == ("GET", "/v1/models"):
-            window = {"max_model_len": server.context} if server.context else {}
-            listed = [{"id": name, "object": "model", **window} for name in server.models]
-            self._send_json(200, {"object": "list", "data": listed})
+            self._send_json(200, {"object": "list", "data": []})
         elif (method, path) == ("POST", "/v1/chat/completions"):
             self._chat(path, headers, body)
         else:
             raise _Refusal(404, f"Unknown request URL: {method} {path}.")
 
     def _chat(self, path: str, headers: Mapping[str, str], body: Body) -> None:
-        check_chat_request(body, models=self._server.models, refused=self._server.refused)
-        if (limit := self._server.context) and (
-            tokens := sum(len(text_of(m)) for m in body["messages"]) // 3 + body.get("max_tokens", 0)
-        ) > limit:
-            said = f"This model's maximum context length is {limit} tokens. However, you requested {tokens} tokens."
-            raise _Refusal(400, said, "messages", "context_length_exceeded")
+        check_chat_request(body, refused=self._server.refused)
         reply = self._server._next_reply(body)
         self._server._record(Call(path, body, reply.status, headers))
         begin = self._begin_stream if body.get("stream") else self._send_whole
@@ -528,7 +496,7 @@ class _Stream:
         """Write every step that is due, as one write; wait for the pace before the next token."""
         written: list[bytes] = []
         for step in self._steps:
-            written.append(self._framed(step.data))
+            written.append(b"%x\r\n%b\r\n" % (len(step.data), step.data) if step.data else b"")
             if step.then:
                 self._connection._write(b"".join(written))
                 if step.then == "cut":
@@ -550,11 +518,6 @@ class _Stream:
         if self._connection._transport is not None:
             self._connection._transport.close()
 
-    def _framed(self, data: bytes) -> bytes:
-        size = self._reply.split_bytes or len(data) or 1
-        pieces = (data[start : start + size] for start in range(0, len(data), size))
-        return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
-
 
 class ModelServer:
     """The server in a thread of its own: `with ModelServer(replies=[…]) as server: server.base_url`."""
@@ -564,14 +527,10 @@ class ModelServer:
         replies: "Iterable[ModelReply | Respond]" = (),
         *,
         fallback: Respond = cited_answer,
-        models: Sequence[str] = (),
         refused: Iterable[str] = (),
         api_key: str = "",
-        context: int = 0,
     ) -> None:
-        """`models` empty: any name. `refused`: arguments answered 400. `context`: tokens of three characters each."""
-        self.context = context
-        self.models = tuple(models)
+        """`refused`: arguments answered 400."""
         self.refused = frozenset(refused)
         self.api_key = api_key
         self.calls: list[Call] = []
