@@ -129,12 +129,6 @@ class ApplyingTest(TestCase):
         self.agent = make_agent()
         self.row = make_learned(self.agent, question=PRICE, answer="12 euros.")
 
-    def test_chosen_contradiction_stands_beside_the_other_answer(self) -> None:
-        plan = planned(self.agent, FaqRow(REWORDED, "15 euros."))
-        assert apply_import(plan).created == 0
-        assert apply_import(plan, chosen={2}).created == 1
-        assert LearnedResponse.objects.filter(agent=self.agent).count() == 2
-
     def test_answer_that_changed_since_the_plan_is_not_replaced(self) -> None:
         plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow(REWORDED, "16 euros."))
         self.row.answer = "13 euros."

@@ -29,12 +29,6 @@ class LearningTestCase(LibraryCase):
 class SeedSection5AcquisitionTests(LearningTestCase):
     """5. Politique d’apprentissage: acquisition, question sauvegardée, filtrage."""
 
-    def test_acquisition_an_answer_of_the_model_is_kept_and_answers_the_next_time(self) -> None:
-        assert self.learn().outcome == "stored"
-        found = recall(self.deployment, QUESTION)
-        assert found.answer is not None
-        assert found.answer.text == ANSWER
-
     def test_acquisition_keeps_the_question_as_it_was_asked_phase_project_author_and_initial_score(self) -> None:
         self.learn(question=f"{QUESTION}  ", author="gpt", score=0.83)
         entry = CachedResponse.objects.get()
@@ -57,9 +51,6 @@ class SeedSection5AcquisitionTests(LearningTestCase):
         for answer in (f"{ANSWER} <non valide>", f"<NON VALIDE> {ANSWER}"):
             assert self.learn(answer=answer) == Learned("refused", "not_valid")
         assert not CachedResponse.objects.exists()
-
-    def test_filtrage_an_incomplete_question_is_not_kept(self) -> None:
-        assert self.learn(question="Carte ?").reason == "incomplete_question"
 
 
 class RefusedLessonTests(LearningTestCase):
@@ -116,10 +107,6 @@ class ModeTests(LearningTestCase):
     def test_answer_without_citation_waits_for_staff_in_every_mode(self) -> None:
         self.learn(answer="Un retard bloque tout nouvel emprunt.")
         assert self.state() == (EntryStatus.TO_REVIEW, StatusReason.UNSOURCED)
-
-    def test_answer_written_after_other_exchanges_waits_for_staff_in_every_mode(self) -> None:
-        self.learn(had_context=True)
-        assert self.state() == (EntryStatus.TO_REVIEW, StatusReason.IN_CONTEXT)
 
 
 class AgainTests(LearningTestCase):

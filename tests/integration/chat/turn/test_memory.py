@@ -134,7 +134,7 @@ class MemoryTurnTests(TestCase):
         with scripted(WRITTEN):
             await ask(self.deployment, NEAR, self.conversation)
         entry = await CachedResponse.objects.aget()
-        assert entry.status == EntryStatus.TO_REVIEW
+        assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, "in_context")
 
     async def test_refusals_quotes_direct_answers_and_failures_are_not_learned(self) -> None:
         for question in (FAR, NEAR, KNOWN):

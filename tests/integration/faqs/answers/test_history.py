@@ -46,13 +46,6 @@ class RecordingTest(TestCase):
         line = LogEntry.objects.get_for_object(row).latest("pk")
         assert line.changes["status"] == ["valid", "obsolete"]
 
-    def test_write_that_is_undone_leaves_no_line(self) -> None:
-        row = make_answer()
-        before = LogEntry.objects.get_for_object(row).count()
-        with pytest.raises(AnswerRejectedError):
-            write(row, "")
-        assert LogEntry.objects.get_for_object(row).count() == before
-
 
 class RestoringTest(TestCase):
     def setUp(self) -> None:

@@ -87,12 +87,6 @@ class RebuildTests(TestCase):
         diff = preview_rebuild(agent=row.agent, method=QA)
         assert (diff["added"], diff["removed"], diff["changed"]) == (0, 0, 0)
 
-    def test_rebuild_leaves_out_what_is_no_longer_valid(self) -> None:
-        row = make_learned()
-        LearnedResponse.objects.filter(pk=row.pk).update(status=LearnedStatus.OBSOLETE)
-        self.rebuild(row.agent)
-        assert stored(collection_alias(row.agent.slug, QA), row) == {}
-
     def test_faq_written_while_the_alias_moves_forth_or_back_is_in_the_index_that_comes(self) -> None:
         agent = make_agent()
         add_document(agent)
@@ -475,12 +469,6 @@ class OriginTests(TestCase):
         assert list(self.row.origins.values_list("chunk_id", flat=True)) == [self.chunks[1].pk]
         self.change(self.chunks[0])
         assert self.row.status == LearnedStatus.VALID
-
-    def test_changed_passage_sends_it_to_review_and_withholds_it(self) -> None:
-        self.change(self.chunks[1])
-        assert self.row.status == LearnedStatus.TO_REVIEW
-        assert "passage" in self.row.status_reason
-        assert answers(self.agent) == []
 
     def test_change_that_does_not_bear_on_it_leaves_it_in_service_and_lists_it(self) -> None:
         text = "La piscine est au {} rue des Bains.\n\nPour vous baigner, {} est {} par le règlement de la piscine."
