@@ -214,16 +214,6 @@ def test_server_refuses_threads_that_the_real_one_refuses() -> None:
         assert [call.status for call in server.calls] == [400] * len(broken)
 
 
-def test_model_without_tools_answers_without_them() -> None:
-    function = {"name": "weather", "parameters": {"type": "object"}}
-    options = GenerationOptions(tools=({"type": "function", "function": function},))
-    with ModelServer(refused={"tools"}) as server:
-        model = OpenAILanguageModel(base_url=server.base_url, model="m", max_retries=0)
-        server.script(ModelReply(tokens=["Bonjour."]))
-        assert model.complete(MESSAGES, options).text == "Bonjour."
-        assert [call.status for call in server.calls] == [400, 200]
-
-
 # The fake, and what every model inherits
 
 

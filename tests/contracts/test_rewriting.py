@@ -12,7 +12,7 @@ import pytest
 from agents.effective import EffectiveConfig
 from agents.llm.openai import OpenAILanguageModel
 from chat.errors import IsolationError
-from chat.turn.standalone import INSTRUCTION, MAX_TOKENS, make_standalone, standalone_question
+from chat.turn.standalone import INSTRUCTION, MAX_TOKENS, make_standalone
 from chat.turn.values import Exchange, StandaloneQuestion, TurnContext, TurnInProgress, TurnRequest, TurnResult
 from knowledge.language.spelling import NO_WORDS
 from knowledge.language.typed import read_typed
@@ -62,15 +62,6 @@ def rewriter(server: ModelServer) -> Iterator[Rewriter]:
         yield Rewriter(server)
 
 
-def test_rewritten_question_stands_alone_and_is_traced_and_counted(server: ModelServer, rewriter: Rewriter) -> None:
-    server.script(ModelReply(tokens=["Qui peut consulter", " le FICP ?"]))
-    asked = rewriter()
-    assert (asked.text, asked.is_follow_up, asked.rule) == (REWRITTEN, False, "pronoun")
-    assert rewriter.line == ("rewritten", REWRITTEN)
-    assert rewriter.result.answer.llm_calls == 1
-    assert rewriter.result.answer.completion_tokens > 0
-
-
 def test_prompt_holds_the_exchange_and_is_bounded(server: ModelServer, rewriter: Rewriter) -> None:
     server.script(ModelReply(tokens=[REWRITTEN]))
     rewriter([Exchange(CONVERSATION, PREVIOUS, "long " * 5_000)])
@@ -80,15 +71,6 @@ def test_prompt_holds_the_exchange_and_is_bounded(server: ModelServer, rewriter:
     assert len(body["messages"][1]["content"]) < 1_000
     assert body["temperature"] == 0.0
     assert MAX_TOKENS in (body.get("max_tokens"), body.get("max_completion_tokens"))
-
-
-@pytest.mark.parametrize("text", ["", "Le FICP est un fichier.", "Qui peut consulter le FNCI ?", "Qui ?\nLui ?"])
-def test_unfaithful_rewriting_leaves_the_follow_up(server: ModelServer, rewriter: Rewriter, text: str) -> None:
-    server.script(ModelReply(tokens=[text]))
-    asked = rewriter()
-    assert asked == standalone_question(QUESTION, PREVIOUS)
-    assert rewriter.line[0] in ("rejected", "failed")
-    assert rewriter.result.answer.llm_calls == 1
 
 
 def test_a_fault_of_the_server_leaves_the_follow_up(server: ModelServer, rewriter: Rewriter) -> None:

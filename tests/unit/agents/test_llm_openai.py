@@ -215,11 +215,15 @@ def test_a_cut_stream_gives_its_text_says_that_asking_again_may_help_and_does_no
     assert len(server.calls) == 1
 
 
-@pytest.mark.parametrize(("refused", "sent_instead"), [("max_tokens", "max_completion_tokens"), ("temperature", None)])
+@pytest.mark.parametrize(
+    ("refused", "sent_instead"), [("max_tokens", "max_completion_tokens"), ("temperature", None), ("tools", None)]
+)
 def test_a_refused_optional_argument_is_left_out_once_and_for_all(refused: str, sent_instead: str | None) -> None:
+    function = {"name": "weather", "parameters": {"type": "object"}}
+    options = GenerationOptions(tools=({"type": "function", "function": function},))
     with ModelServer(refused=[refused]) as server:
         model = model_of(server)
-        assert final(streamed(model)).text == final(streamed(model)).text != ""
+        assert final(streamed(model, options)).text == final(streamed(model, options)).text != ""
         assert [call.status for call in server.calls] == [400, 200, 200]
         assert refused not in server.calls[2].body
         assert sent_instead is None or server.calls[2].body[sent_instead] == 1024
