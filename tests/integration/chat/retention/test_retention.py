@@ -1,12 +1,9 @@
 """Own conversations are found by their words, and forgotten in time."""
 
-import io
-import json
 import uuid
 from datetime import timedelta
 from unittest import mock
 
-from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
@@ -18,6 +15,7 @@ from tests.constants import override
 from tests.factories import fresh, make_entry, make_exchange, make_turn
 from tests.readers import QUESTION, ReaderTest
 from tests.servers.commands import python
+from tests.terminal import run
 
 
 def test_connection_that_opens_before_any_page_was_asked_for_can_be_searched_too() -> None:
@@ -60,12 +58,6 @@ class RetentionTests(ReaderTest):
     def age(self, conversation: Conversation, **ago: float) -> None:
         Conversation.objects.filter(pk=conversation.pk).update(updated_at=timezone.now() - timedelta(**ago))
 
-    def purge(self, *arguments: str) -> dict[str, int]:
-        out = io.StringIO()
-        call_command("purge_conversations", "--json", *arguments, stdout=out)
-        result: dict[str, int] = json.loads(out.getvalue())
-        return result
-
     def test_temporary_chat_is_not_listed_and_goes_with_time(self) -> None:
         temporary = self.open_conversation(temporary=True)
         make_exchange(temporary, "Secret ?", "Oui.")
@@ -91,7 +83,7 @@ class RetentionTests(ReaderTest):
         CachedResponse.objects.filter(pk=entry.pk).update(source_turn=self.turn.pk)
         young = self.open_conversation()
         self.age(self.conversation, days=31)
-        assert self.purge("--older-than", "30") == {"found": 1, "deleted": 1}
+        assert run("purge_conversations", "--older-than", "30") == {"found": 1, "deleted": 1}
         assert Conversation.objects.get() == young
         for model in (Turn, Message, Feedback, SharedThread, UnansweredQuestion):
             assert not model._default_manager.exists(), model
@@ -99,17 +91,17 @@ class RetentionTests(ReaderTest):
 
     def test_dry_run_counts_and_deletes_nothing(self) -> None:
         self.age(self.conversation, days=31)
-        assert self.purge("--older-than", "30", "--dry-run")["found"] == 1
+        assert run("purge_conversations", "--older-than", "30", "--dry-run")["found"] == 1
         assert Conversation.objects.count() == 1
 
     def test_conversation_with_a_running_answer_is_left(self) -> None:
         make_turn(self.conversation, status=TurnStatus.RUNNING, client_message_id=str(uuid.uuid4()))
         self.age(self.conversation, days=31)
-        assert self.purge("--older-than", "30")["deleted"] == 0
+        assert run("purge_conversations", "--older-than", "30")["deleted"] == 0
 
     def test_more_than_one_batch_is_deleted(self) -> None:
         with mock.patch("chat.retention.BATCH", 2):
             for _ in range(4):
                 self.open_conversation()
             Conversation.objects.update(updated_at=timezone.now() - timedelta(days=400))
-            assert self.purge("--older-than", "365")["deleted"] == 5
+            assert run("purge_conversations", "--older-than", "365")["deleted"] == 5

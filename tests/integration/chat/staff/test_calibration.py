@@ -1,7 +1,6 @@
 """`check_pairs` and `calibrate_thresholds`: the code that serves, on labelled pairs."""
 
 import json
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from knowledge.search import serving_threshold, thresholds_for
 from knowledge.thresholds import forget_calibrations, load_calibrations, threshold_profile
 from tests.constants import override
 from tests.factories import make_agent, make_config, make_deployment
+from tests.terminal import run
 
 SAME: dict[str, Any] = {
     "a": "Comment renouveler mon passeport ?",
@@ -50,17 +50,12 @@ class PairFileTests(TestCase):
         text = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
         self.file.write_text(text, encoding="utf-8")
 
-    def run_command(self, *words: str) -> Any:
-        out = StringIO()
-        call_command(*words, "--json", stdout=out, stderr=StringIO())
-        return json.loads(out.getvalue())
-
 
 class CheckTests(PairFileTests):
     def check(self, *rows: Any, words: tuple[str, ...] = ()) -> Any:
         self.write(*rows)
         agent = make_agent(direct_answer_threshold=0.3)
-        return self.run_command("check_pairs", str(self.file), "--agent", agent.slug, *words)
+        return run("check_pairs", str(self.file), "--agent", agent.slug, *words)
 
     def test_each_row_says_whether_it_is_served_and_why_not(self) -> None:
         found = self.check(SAME, TRAP)
@@ -93,7 +88,7 @@ class CheckTests(PairFileTests):
 
     def test_a_model_without_thresholds_serves_nothing(self) -> None:
         self.write(SAME)
-        row = self.run_command("check_pairs", str(self.file))["rows"][0]
+        row = run("check_pairs", str(self.file))["rows"][0]
         assert (row["served"], row["reasons"]) == (False, ["off"])
 
     def test_direct_answers_switched_off_serve_nothing(self) -> None:
@@ -118,7 +113,7 @@ class CheckTests(PairFileTests):
 class CalibrationTests(PairFileTests):
     def calibrate(self, *words: str) -> Any:
         with self.captureOnCommitCallbacks(execute=True):
-            return self.run_command("calibrate_thresholds", *words)
+            return run("calibrate_thresholds", *words)
 
     def test_rates_have_their_interval_and_a_threshold_is_kept(self) -> None:
         self.write(SAME, TRAP)
@@ -138,7 +133,7 @@ class CalibrationTests(PairFileTests):
         report = self.calibrate("--pairs", str(self.file))
         load_calibrations()
         assert thresholds_for(config, model=report["model"]).direct_answer is not None
-        row = self.run_command("check_pairs", str(self.file))["rows"][0]
+        row = run("check_pairs", str(self.file))["rows"][0]
         assert row["served"] is True
 
     def test_a_calibration_of_one_agent_is_its_own(self) -> None:

@@ -1,10 +1,8 @@
 """Golden questions: filled, asked, compared, and tried with other settings."""
 
-import io
 import json
 from typing import Any
 
-from django.core.management import call_command
 from django.test import TestCase, TransactionTestCase, override_settings
 
 from agents.jobs import carry_out
@@ -17,6 +15,7 @@ from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.constants import override
 from tests.doors.admin import in_role
 from tests.factories import add_document, make_agent, make_conversation, make_deployment, make_exchange
+from tests.terminal import run
 
 POOL = """# Ville de Morvane
 
@@ -224,9 +223,7 @@ class FillingTests(GoldenCase):
 
 class EvaluateTests(_Morvane, TransactionTestCase):
     def test_a_set_by_its_name_passes(self) -> None:
-        out = io.StringIO()
-        call_command("evaluate", "morvane", "Morvane", "--json", stdout=out)
-        assert json.loads(out.getvalue())["summary"]["passed"] == 2
+        assert run("evaluate", "morvane", "Morvane")["summary"]["passed"] == 2
 
 
 def test_each_expectation_has_its_name() -> None:

@@ -1,7 +1,6 @@
 """`check_model`: rows of a good model and of bad ones; what a failed verifier forbids; who sees the page."""
 
 import json
-from io import StringIO
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from agents.models import Job, JobKind, RuntimeSettings
 from chat.staff.model_check import CHECKS
 from tests.integration.chat.turn.test_path import scripted
 from tests.scripted import ScriptedReply
+from tests.terminal import run
 from tests.tools import asking, call
 
 FRENCH = "On peut emprunter 8 documents pour une durée de 3 semaines [1]."
@@ -32,10 +32,8 @@ def said(text: str) -> ScriptedReply:
 
 
 def check(answers: Any, *replies: Any) -> dict[str, Any]:
-    out = StringIO()
     with scripted(*(said(text) for text in answers), *replies):
-        call_command("check_model", "--json", stdout=out)
-    return dict(json.loads(out.getvalue()))
+        return dict(run("check_model"))
 
 
 class ModelCheckTests(TransactionTestCase):
