@@ -1,8 +1,6 @@
 """OpenAI's official client, unchanged, against `/v1` of a live site."""
 
-import asyncio
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
@@ -64,29 +62,6 @@ def test_official_client_streams_with_usage(client: openai.OpenAI) -> None:
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].usage is not None
     assert chunks[-1].usage.completion_tokens > 0
-
-
-def test_asynchronous_client_streams_and_keeps_its_own_thread(live_site: LiveSite, secret: str) -> None:
-    async def story() -> str:
-        async with openai.AsyncOpenAI(base_url=f"{live_site.url}/v1", api_key=secret) as client:
-            stream = await client.chat.completions.create(
-                model="guide",
-                messages=[
-                    {"role": "system", "content": "You are a pirate."},
-                    {"role": "user", "content": OPEN},
-                    {"role": "assistant", "content": "Par un accord."},
-                    {"role": "user", "content": "Et le matériel informatique du télétravail ?"},
-                ],
-                stream=True,
-            )
-            return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
-
-    # In a thread of its own: the browser of the other tests keeps an event loop in this one.
-    with ThreadPoolExecutor(1) as thread:
-        assert thread.submit(asyncio.run, story()).result()
-    sent = live_site.model.calls[-1].body["messages"]
-    assert [message["content"] for message in sent[1:3]] == [OPEN, "Par un accord."]
-    assert "pirate" not in str(sent)
 
 
 def test_official_client_raises_in_a_stream_that_was_cut(live_site: LiveSite, client: openai.OpenAI) -> None:

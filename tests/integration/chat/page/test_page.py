@@ -18,9 +18,6 @@ from knowledge.models import Chunk, Document
 from knowledge.page_viewer import Box, CitedPages
 from tests.factories import make_agent, make_conversation, make_deployment, make_exchange, make_user, source_of
 
-SECTIONS = "\n\n".join(
-    f"# Partie {n}\n\n{f'Corps {n} du guide, <script>alert({n})</script> en toutes lettres. ' * 12}" for n in range(4)
-)
 TEXTS = ("Le télétravail est ouvert deux jours par semaine. ", "La prime est versée en juin. ")
 
 

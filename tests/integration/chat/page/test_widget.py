@@ -113,12 +113,6 @@ class AskTests(WidgetTests):
         again = await AsyncClient().get(f"/widget/turns/{first[0][1]['turnId']}/events", headers=headers)
         assert events_of(await streamed(again))[-1][0] == "done"
 
-    async def test_message_sent_twice_is_answered_once(self) -> None:
-        token = self.token()
-        for _ in range(2):
-            await streamed(await self.ask(token, clientMessageId="same"))
-        assert await in_database(Message.objects.count) == 2
-
     async def test_stream_ends_when_the_deployment_is_closed(self) -> None:
         rest = threading.Event()
         with scripted(ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)):

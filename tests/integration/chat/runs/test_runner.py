@@ -126,13 +126,6 @@ class RunnerTests(RunnerCase):
             last = await end_of(Runner(EventLogs()), turn_id)
         assert (last.status, last.content) == ("done", "Un deux [1].")
 
-    async def test_turn_of_a_dead_process_is_told_as_interrupted_and_runs_again(self) -> None:
-        dead = await self.dead_turn()
-        await Message.objects.acreate(conversation=self.conversation, turn=dead, role=Role.USER, content=KNOWN)
-        assert (await end_of(Runner(), dead.pk)).status == "interrupted"
-        last = await end_of(self.runner, await self.runner.retry(dead, language="fr"))
-        assert (last.status, last.answer_source) == ("done", "direct_qa")
-
     async def test_answer_that_ends_late_takes_the_place_of_what_was_kept_of_it(self) -> None:
         with scripted(ScriptedReply(pieces=["Un", " deux [1]."], interval=0.1)):
             turn_id = await start(self.runner, self.conversation, NEAR)
@@ -314,14 +307,6 @@ class OtherProcessTests(LibraryCase):
     def setUp(self) -> None:
         self.owner, self.other = Runner(EventLogs()), Runner(EventLogs())
         self.conversation = make_conversation(self.deployment)
-
-    async def test_stop_reaches_the_process_that_runs_the_turn(self) -> None:
-        with scripted(SLOW):
-            turn_id = await begin(self.owner, self.conversation)
-            assert await self.other.stop_anywhere(self.conversation.pk)
-            last = await end_of(self.owner, turn_id)
-        assert last.status == "interrupted"
-        assert last.content.startswith("Un")
 
     async def test_turn_of_a_conversation_deleted_elsewhere_is_stopped(self) -> None:
         with scripted(SLOW):

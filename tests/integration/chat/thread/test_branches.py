@@ -85,16 +85,6 @@ class BranchTests(TestCase):
         asked(old, "o2 edited", replaces=turns[2].pk)
         assert questions(old) == ["o0", "o1", "o2 edited"]
 
-    def test_same_message_again_is_the_same_version(self) -> None:
-        first, again = (
-            claim_turn(
-                conversation_id=self.conversation.pk, client_message_id="a", question="q1", replaces=self.turns[1]
-            )
-            for _ in range(2)
-        )
-        assert (again.turn_id, again.is_new) == (first.turn_id, False)
-        assert Turn.objects.count() == 4
-
     def test_turn_of_another_conversation_is_not_replaced(self) -> None:
         other = make_conversation()
         for unknown in (self.turns[0], uuid.uuid4()):

@@ -24,14 +24,6 @@ class ClaimTests(TestCase):
         message = Message.objects.for_conversation(conversation.pk).get()
         assert (message.role, message.content, message.turn_id) == (Role.USER, "Où est la mairie ?", claimed.turn_id)
 
-    def test_same_client_message_gives_the_same_turn(self) -> None:
-        conversation = make_conversation()
-        first, again = (
-            claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où ?") for _ in range(2)
-        )
-        assert (again.turn_id, again.is_new) == (first.turn_id, False)
-        assert Message.objects.count() == 1
-
     def test_turn_of_a_dead_process_is_interrupted_and_frees_the_conversation(self) -> None:
         conversation = make_conversation()
         dead = make_turn(

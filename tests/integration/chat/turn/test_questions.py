@@ -202,14 +202,6 @@ class ClarificationTests(TestCase):
         assert all(source["text"] for source in result.answer.sources)
         assert quoted.answer.text in listener.text
 
-    async def test_choice_is_answered_directly(self) -> None:
-        with scripted():
-            await ask(self.deployment, ASKED, self.conversation)
-            result, listener = await ask(self.deployment, CHOSEN, self.conversation)
-            model().assert_exhausted()
-        assert result.answer.source == AnswerSource.DIRECT_QA
-        assert "6 euros" in listener.text
-
     async def test_choice_is_no_follow_up_whatever_its_words(self) -> None:
         chosen = "Et pour la carte perdue, combien ?"
         with self.settings(LLMS={}):

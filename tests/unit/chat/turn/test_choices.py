@@ -72,10 +72,6 @@ def test_answers_that_differ_in_a_sign_are_two() -> None:
     assert offered(older, replace(younger, content="« ≥ 18 ans » : gratuit")) == []
 
 
-def test_a_question_further_behind_than_the_margin_is_not_offered() -> None:
-    assert offered(hit(MEDICAL, 0.7), hit(POLICE, 0.5)) == []
-
-
 def test_the_same_words_are_offered_once_and_are_no_choice_alone() -> None:
     twice = (hit(MEDICAL, 0.6, answer="Ici."), hit(f"{MEDICAL[:-2]}?", 0.6, answer="Là."))
     assert offered(*twice) == []
