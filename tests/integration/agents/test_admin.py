@@ -44,13 +44,6 @@ class AgentFormTest(TestCase):
         shown = {name for _title, group in setting_fieldsets(KNOBS) for name in group["fields"]}
         assert shown == set(KNOBS)
 
-    def test_an_unmeasured_model_is_said_to_switch_direct_answers_off(self) -> None:
-        agent = make_agent(direct_answer_threshold=None)
-        page = superuser_client().get(admin_url(Agent, "change", agent.pk))
-        help_text = page.context["adminform"].form.fields["direct_answer_threshold"].help_text
-        assert "désactivé (pas de profil mesuré" in help_text
-        self.assertContains(page, "Les réponses directes sont désactivées")
-
     def test_empty_inherits_and_three_states_are_kept(self) -> None:
         agent, client = make_agent(temperature=1.0), superuser_client()
         address = admin_url(Agent, "change", agent.pk)

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from agents.database import _one_writer, in_database, in_thread, short_write, st
 from agents.errors import StorageUnavailableError
 from agents.models import Job, JobKind
 from tests.constants import override
-from tests.waiting import in_threads
 
 #: More than four pages.
 GROWN = "INSERT INTO words VALUES (hex(zeroblob(20000)))"
@@ -122,30 +120,6 @@ class QueueTests(TransactionTestCase):
         options = connection.settings_dict["OPTIONS"]
         self.addCleanup(options.update, {"timeout": options["timeout"]})
         options["timeout"] = self.WAIT
-
-    def test_many_writers_do_not_wait_one_after_the_other(self) -> None:
-        taken, done = threading.Event(), threading.Event()
-
-        def holds() -> None:
-            with short_write():
-                taken.set()
-                done.wait(30)
-            connection.close()
-
-        def waits() -> float:
-            start = time.monotonic()
-            with pytest.raises(StorageUnavailableError), short_write():
-                pass
-            return time.monotonic() - start
-
-        holder = threading.Thread(target=holds)
-        holder.start()
-        taken.wait(30)
-        refused = in_threads(*[waits] * 12)
-        done.set()
-        holder.join()
-        # One after the other, the last would have waited twelve times as long.
-        assert max(refused) < 10 * self.WAIT
 
     @override(DATABASE_PAUSE_SECONDS=60.0)
     def test_writes_pause_after_one_was_refused_and_go_on(self) -> None:

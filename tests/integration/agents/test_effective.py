@@ -5,7 +5,7 @@ from django.core.exceptions import ValidationError
 from django.test import TestCase
 from django.utils import translation
 
-from agents.effective import default_guard_rail_message, effective_config, inherited_settings, presentation_of
+from agents.effective import default_guard_rail_message, effective_config, presentation_of
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
 from tests.factories import make_agent, make_deployment
 
@@ -47,12 +47,6 @@ class EffectiveConfigTests(TestCase):
                 make_deployment(slug=next(iter(overlay)), config_overlay=overlay).clean()
             Deployment.objects.all().delete()
         make_deployment(config_overlay={"match_count": 6, "temperature": 1, "contact": "x", "memory": False}).clean()
-
-    def test_explanation_names_the_level_and_what_would_be_inherited(self) -> None:
-        agent = make_agent(match_count=7)
-        inherited = {row.name: (row.value, row.level) for row in inherited_settings(agent)}
-        assert inherited["match_count"] == (7, "agent")
-        assert inherited["context_exchanges"][1] == "site"
 
     def test_refusal_says_what_staff_wrote_of_the_desk_in_the_readers_language(self) -> None:
         shipped, own = make_deployment(slug="s"), make_deployment(slug="o")

@@ -106,12 +106,6 @@ def test_proxy_and_credentials_of_the_environment_are_ignored() -> None:
             assert got(site.url(), internal=[site.host]).text == "ok"
 
 
-def test_redirect_is_handed_back_not_followed() -> None:
-    away = Answer(status=302, headers={"Location": "http://169.254.169.254/"})
-    with web_site({"/": away}) as site:
-        assert got(site.url(), internal=[site.host]).is_redirect
-
-
 def test_answer_is_bounded_before_and_after_unpacking() -> None:
     bomb, fine = gzip.compress(b"0" * 5_000_000), b"a" * 9_000
     cut = gzip.compress(os.urandom(4_000))[:-300]

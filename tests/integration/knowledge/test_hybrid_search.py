@@ -45,13 +45,6 @@ class HybridSearchTests(TestCase):
         self.agent = make_agent()
         self.document = add_document(self.agent)
 
-    def test_words_find_what_the_vector_does_not(self) -> None:
-        with lexical_weight(5.0):
-            best = find(self.agent, "Prix de la CARTE ?").passages(1)[0]
-        assert "carte" in f"{best.parent_context} {best.content}".lower()
-        assert best.overlap > 0
-        assert best.relevance > best.score
-
     def test_generation_that_is_not_in_service_is_searched_by_its_name(self) -> None:
         alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
         generation = vector_store().resolve_alias(alias) or ""

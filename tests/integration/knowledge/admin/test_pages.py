@@ -32,11 +32,6 @@ def make_document(agent: Agent | None = None, **overrides: Any) -> Document:
     return document
 
 
-def make_chunk(document: Document | None = None, **overrides: Any) -> Chunk:
-    defaults = {"index": 0, "content": "La carte coûte 12 euros.", "content_hash": uuid.uuid4().hex}
-    return Chunk.objects.create(document=document or make_document(), **{**defaults, **overrides})
-
-
 def make_build(agent: Agent | None = None, **overrides: Any) -> IndexBuild:
     defaults = {"kind": JobKind.DOCUMENTS, "status": JobStatus.DONE}
     return IndexBuild.objects.create(agent=agent or make_agent(), **{**defaults, **overrides})

@@ -12,24 +12,18 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.models import Agent, IndexingMethod, JobStatus
-from knowledge.errors import (
-    CollectionMissingError,
-    EmbeddingMismatchError,
-    RebuildInProgressError,
-    VectorStoreUnavailableError,
-)
+from knowledge.errors import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
 from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs import create_rebuild, retry_build, run_build
 from knowledge.indexing.points import generations, point_ids, remove_points, stale_documents
 from knowledge.indexing.rebuild import preview_rebuild, rollback_agent_index
 from knowledge.models import Chunk, Document, IndexBuild
-from knowledge.search import PlannedPoint, answers_above
-from knowledge.vectors.base import Json, collection_alias, vector_store
+from knowledge.search import PlannedPoint
+from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, fresh, make_agent, make_deployment
 from tests.failing_store import failing_store
 from tests.hashing import HashingEmbedder
 
-FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
 QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
 
 
@@ -116,11 +110,6 @@ class GenerationTests(TestCase):
             self.rebuild()
         assert len(generations(self.store, self.agent, QA)) == 2
 
-    def test_second_rebuild_at_the_same_time_fails_at_once(self) -> None:
-        create_rebuild(agent=self.agent, method=QA)
-        with pytest.raises(RebuildInProgressError):
-            create_rebuild(agent=self.agent, method=QA)
-
     def test_abandoned_rebuild_is_resumed_in_its_own_generation(self) -> None:
         build = create_rebuild(agent=self.agent, method=QA)
         IndexBuild.objects.filter(pk=build.pk).update(
@@ -199,18 +188,6 @@ class WrittenMeanwhileTests(TestCase):
             run_build(create_rebuild(agent=self.agent, method=QA).pk)
         assert self.stored(self.agent.documents.get(name="late.md")) == 5
         assert stale_documents(self.agent) == []
-
-    def test_point_of_another_app_written_to_the_old_generation_follows(self) -> None:
-        text = {"display_text": "Avant."}
-
-        def faq(_agent: Agent, _method: IndexingMethod) -> Iterator[PlannedPoint]:
-            payload: dict[str, Json] = {"type": "qa_pair", "question": "Bonjour ?", **text}
-            yield PlannedPoint(id=FAQ_POINT_ID, payload=payload)
-
-        with mock.patch.object(answers_above(), "plan_points", faq):
-            self.rebuild_with(before="_verify", act=lambda: text.update(display_text="Après."))
-        stored = self.store.fetch(self.alias, [FAQ_POINT_ID])[FAQ_POINT_ID]
-        assert stored.payload["display_text"] == "Après."
 
     def test_rebuild_cut_after_the_alias_moved_is_completed_without_filling_again(self) -> None:
         build = create_rebuild(agent=self.agent, method=QA)

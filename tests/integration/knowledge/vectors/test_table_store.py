@@ -1,16 +1,13 @@
 """The table store and transactions: what is followed, what a rollback leaves, what is bounded."""
 
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar
-from unittest import mock
 
 import numpy as np
 import pytest
-from asgiref.sync import sync_to_async
 from django.db import OperationalError, connection, transaction
 from django.test import TestCase, TransactionTestCase, override_settings
 from django.test.utils import CaptureQueriesContext
@@ -72,10 +69,6 @@ class InsideATransactionTests(TestCase):
         self.store.upsert("c", [point(4)])
         assert found(self.store) == [1, 2, 4]
         assert found(self.store, EVEN) == [2, 4]
-
-    async def test_writes_are_found_across_the_bridge(self) -> None:
-        await sync_to_async(self.store.upsert)("c", [point(5)])
-        assert await sync_to_async(found)(self.store) == [1, 2, 5]
 
     def test_database_failure_is_translated(self) -> None:
         def fail(*_arguments: object) -> None:
@@ -187,16 +180,6 @@ class CommittedTests(TransactionTestCase):
         assert said() == 1
         in_threads(lambda: self.store.upsert("c", [changed]))
         assert said() == "changed"
-
-    def test_payloads_are_held_for_minutes(self) -> None:
-        collection, found = table._collection("c"), [(uuid.UUID(int=1), 1.0, 0.0)]
-        table._decoded.clear()
-        table._hits(collection, found)
-        with self.assertNumQueries(0):
-            table._hits(collection, found)
-        soon = time.monotonic() + 600
-        with mock.patch("agents.cache.time.monotonic", return_value=soon), self.assertNumQueries(1):
-            table._hits(collection, found)
 
     def test_point_deleted_after_it_was_found_is_left_out(self) -> None:
         collection = table._collection("c")

@@ -65,14 +65,6 @@ def test_both_payload_formats_are_searched() -> None:
     assert atomic.ids.tolist() == legacy.ids.tolist()
 
 
-@given(texts)
-def test_terms_survive_storage(text: str) -> None:
-    terms = document_terms({"content": text})
-    again = Terms.from_bytes(terms.to_bytes())
-    assert again.ids.tolist() == terms.ids.tolist()
-    assert again.weights.tolist() == terms.weights.tolist()
-
-
 def naive_overlap(question: str, document: str, all_documents: list[str]) -> float:
     """BM25 over what the question's words could reach, word by word."""
     asked = {term: weight for word in content_words(question) for term, weight in word_terms(word)}
