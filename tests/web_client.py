@@ -1,11 +1,13 @@
 """A visitor of a served site, over real sockets: for tests with real web processes."""
 
 import json
+import time
 import uuid
+from contextlib import suppress
 from typing import Any
 
 import httpx2
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
@@ -35,6 +37,22 @@ class Visitor:
         address = f"ws{url.removeprefix('http')}/ws/chat/{self.conversation_id}/"
         patience: dict[str, Any] = {"max_size": None, "max_queue": max_queue, "open_timeout": 90, "legacy": True}
         return Page(connect(address, additional_headers={"Cookie": cookie}, origin=Origin(url), **patience))
+
+    def end_of(self, url: str, message: str, client_message_id: str, page: "Page | None" = None) -> dict[str, Any]:
+        """The last frame of a message; what is closed, lost or refused for now is sent again under its id, over a new
+        socket, as the page does it.
+        """
+        for _connection in range(180):
+            with suppress(OSError, WebSocketException):
+                if page is None:
+                    page = self.socket(url)
+                    page.ask(message, client_message_id)
+                frame = page.until_end()[-1]
+                if frame.get("code") != "storage_unavailable":
+                    return frame
+            page = None
+            time.sleep(0.5)
+        raise AssertionError("The site does not come back.")
 
 
 class Page:

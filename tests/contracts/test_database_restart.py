@@ -2,15 +2,11 @@
 restart.
 """
 
-import time
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any
 
 import psycopg
 import pytest
-from websockets.exceptions import WebSocketException
 
 from benchmarks.resilience.site import AGENT, Site, numbered
 from tests.servers.model_server import ModelReply, ModelServer
@@ -22,7 +18,6 @@ pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {number}."
 #: An answer lasts longer than a restart of the database, on any machine: 12 seconds.
 TOKENS, INTERVAL_SECONDS = 60, 0.2
-Frame = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -46,29 +41,6 @@ def site(server: PostgresServer) -> Iterator[Site]:
         yield served
 
 
-def outcome(frame: Frame) -> str:
-    """How it ended, or why not."""
-    return str(frame.get("status") or frame.get("code"))
-
-
-def told_to(page: Page, site: Site, visitor: Visitor, question: str, identifier: str) -> Frame:
-    """The last frame; a socket that is closed or lost comes back with the same message under the same id, as the page's
-    does.
-    """
-    for _connection in range(120):
-        try:
-            frame = page.until_end()[-1]
-            if outcome(frame) != "storage_unavailable":
-                return frame
-        except (OSError, WebSocketException):
-            pass
-        time.sleep(0.5)
-        with suppress(OSError, WebSocketException):
-            page = visitor.socket(site.processes[0].url)
-            page.ask(question, identifier)
-    raise AssertionError("The site does not come back.")
-
-
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_restart_in_mid_turn_ends_each_question_once_and_the_site_goes_on(
     server: PostgresServer, site: Site, mode: str
@@ -86,8 +58,8 @@ def test_restart_in_mid_turn_ends_each_question_once_and_the_site_goes_on(
     server.stop(mode)
     server.start()
     for page, visitor, (question, identifier) in zip(pages, visitors, questions, strict=True):
-        last = told_to(page, site, visitor, question, identifier)
-        assert outcome(last) == "done"
+        last = visitor.end_of(process.url, question, identifier, page)
+        assert last.get("status") == "done"
         assert f"réponse.{TOKENS - 1}" in last["content"]
     for visitor in visitors:
         roles = [message["role"] for message in visitor.thread(process.url)["messages"]]
@@ -95,6 +67,6 @@ def test_restart_in_mid_turn_ends_each_question_once_and_the_site_goes_on(
     newcomer = Visitor(process.url, AGENT)
     page = newcomer.socket(process.url)
     page.ask(QUESTION.format(number=f"{mode} after"))
-    assert outcome(page.until_end()[-1]) == "done"
+    assert page.until_end()[-1].get("status") == "done"
     assert process.pid == pid
     assert "Traceback" not in site.logs()

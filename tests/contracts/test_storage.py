@@ -15,7 +15,6 @@ from typing import Any
 import httpx2
 import psycopg
 import pytest
-from websockets.exceptions import ConnectionClosed
 
 from benchmarks.resilience.site import AGENT, Site, WebProcess
 from tests.servers.model_server import ModelServer
@@ -207,21 +206,6 @@ def test_pages_for_people_can_be_read(doors: Doors) -> None:
     assert "http-equiv" not in sign_in.text
 
 
-def answered_in_the_end(visitor: Visitor, doors: Doors, client_message_id: str) -> None:
-    """As a page does it: sent again under its id, over a new socket where the old one was closed for now."""
-    limit = time.monotonic() + 90
-    while True:
-        try:
-            page = visitor.socket(doors.process.url)
-            page.ask(QUESTION, client_message_id)
-            if page.until_end()[-1]["type"] == "done":
-                return
-        except ConnectionClosed:
-            pass  # whoever connects could not be looked up: 1013
-        assert time.monotonic() < limit
-        time.sleep(0.5)
-
-
 def test_the_same_question_is_answered_once_it_is_over(doors: Doors) -> None:
     visitor = Visitor(doors.process.url, AGENT)
     socket = visitor.socket(doors.process.url)
@@ -233,7 +217,7 @@ def test_the_same_question_is_answered_once_it_is_over(doors: Doors) -> None:
             assert frames[-1]["code"] == CODE
             assert frames[-1]["retryable"]
             assert frames[-1]["retryAfter"] > 0
-    answered_in_the_end(visitor, doors, "one")
+    assert visitor.end_of(doors.process.url, QUESTION, "one")["type"] == "done"
     asked = [m["content"] for m in visitor.thread(doors.process.url)["messages"]]
     assert asked.count(QUESTION) == 2
 
