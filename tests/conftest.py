@@ -34,7 +34,6 @@ hypothesis_settings.load_profile("suite")
 #: New objects between two looks of the garbage collector; Python's own 700 are for small programs.
 COLLECTION_THRESHOLD = 20_000
 LEVELS = ("unit", "integration", "contracts", "e2e")
-DATA = Path(os.environ.get("REPONDANT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -97,11 +96,3 @@ def _nothing_remembered() -> Iterator[None]:
 def _settings(settings: Any) -> Iterator[Assigned]:
     with ExitStack() as stack:
         yield Assigned(settings, stack)
-
-
-@pytest.fixture
-def data_folder() -> Path:
-    """The folder of real data that lies beside the project."""
-    if not DATA.is_dir():
-        pytest.skip(f"the real data is not at {DATA} (set REPONDANT_DATA)")
-    return DATA

@@ -104,13 +104,11 @@ def add_document(agent: Agent, *, name: str = "faq.md", text: str = FAQ_TEXT) ->
     return document
 
 
-def search_index(
-    agent: Agent, question: str, *, method: IndexingMethod = IndexingMethod.QA_ATOMIC, categories: Sequence[str] = ()
-) -> SearchResult:
+def search_index(agent: Agent, question: str, *, categories: Sequence[str] = ()) -> SearchResult:
     """What an agent's index finds by the question's vector, before the database confirms it."""
     model = embedder()
     query = Query(model.embed_one(question, purpose=Purpose.QUERY), model.recipe)
-    return search(collection_alias(agent.slug, method), query, limit=5, categories=categories)
+    return search(collection_alias(agent.slug, IndexingMethod.QA_ATOMIC), query, limit=5, categories=categories)
 
 
 def make_library(**overrides: Any) -> Deployment:
@@ -272,10 +270,10 @@ def make_learned(agent: Agent | None = None, *, phrasings: Sequence[str] = (), *
     return row
 
 
-def store_answer(*, phrasings: Sequence[str] = (), in_worker: bool = True, **values: Any) -> LearnedResponse:
+def store_answer(*, phrasings: Sequence[str] = (), **values: Any) -> LearnedResponse:
     """An answer as staff write it; its points follow after the commit."""
     row = LearnedResponse(**values)
-    save_learned(row, phrasings=phrasings, in_worker=in_worker)
+    save_learned(row, phrasings=phrasings)
     return row
 
 

@@ -152,9 +152,6 @@ def test_axe_finds_nothing_in_any_state_of_a_shared_page(page: Page, live_site: 
     assert not found, "\n".join(found)
 
 
-LONG = " ".join(f"mot{n}" for n in range(1_000))[:7_990]
-
-
 def test_focus_is_never_lost(page: Page, live_site: LiveSite) -> None:
     field = page.get_by_label("Votre question")
     live_site.model.script(cited(WORDS, interval=0.05), cited(["Je ne sais pas."]), cited(["Je ne sais toujours pas."]))

@@ -22,7 +22,6 @@ from tests.factories import fresh, make_agent, make_config, make_deployment, mak
 from tests.readers import LibraryCase
 
 QUESTION = "Quels sont les horaires de la piscine ?"
-ANSWER = "De 9 heures à 20 heures."
 PLANE = Recipe(model="plane", dimensions=2)
 
 

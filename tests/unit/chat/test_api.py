@@ -236,9 +236,6 @@ def test_the_origins_that_forms_are_accepted_from(settings: Settings, trusted: s
     assert is_allowed(scope("localhost:8000", origin)) is allowed
 
 
-QUESTION = "Combien coûte la carte ?"
-
-
 def test_nth_address_is_that_of_the_nth_source() -> None:
     page = "https://example.org/prix"
     sources = [

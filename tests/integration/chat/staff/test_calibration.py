@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.test import TestCase, override_settings
+from django.test import TestCase
 
 from knowledge.models import PairVerdict, ThresholdCalibration
 from knowledge.search import serving_threshold, thresholds_for
@@ -31,11 +31,6 @@ FIGURES = {
     *("pairs", "served", "same_answer", "hits", "hit_rate"),
     *("different_answer", "false_hits", "false_hit_rate"),
 }
-SCRIPTED = "tests.scripted.ScriptedLLM"
-
-
-def scripted(*replies: str) -> override_settings:
-    return override_settings(LLMS={"default": {"BACKEND": SCRIPTED, "OPTIONS": {"replies": replies}}})
 
 
 class PairFileTests(TestCase):

@@ -120,7 +120,6 @@ _PIECES = st.sampled_from(
     "Cordialement, Jean MAJUSCULES PARTOUT ICI il faut 3 jours tell me l 'avis qu".split(" ")
 )
 _TEXTS = st.lists(_PIECES, max_size=14).map(" ".join) | st.text(max_size=60)
-_CODES = re.compile(r"\S*\d\S*")
 _NEGATIONS = re.compile(r"\b(?:pas|jamais|sans|never|not)\b")
 
 

@@ -11,7 +11,6 @@ from tests.unit.knowledge.readers.office_files import built
 from tests.waiting import little_work
 
 SECONDS = 5.0
-LONG = "Un texte utile. " * 100
 
 
 def read(data: bytes | str, name: str) -> ParsedDocument:
