@@ -1,43 +1,19 @@
 """From nothing to a public page, in one page of the admin."""
 
-import re
-from typing import Any
-
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import TestCase
 from django.urls import reverse
 
-from agents.models import Agent, AgentLimit, Deployment
-from knowledge.indexing.jobs import run_build
-from knowledge.models import Document, IndexBuild
+from agents.models import Agent, AgentLimit
+from knowledge.models import Document
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.doors.admin import in_role
-from tests.factories import FAQ_TEXT, make_agent, make_learned
+from tests.factories import make_agent, make_learned
 
 _PAGE = "/admin/first-agent/"
 
 
 class FirstAgentTest(TestCase):
-    def test_name_and_documents_to_public_page(self) -> None:
-        client = superuser_client()
-        assert reverse("admin-first-agent") in client.get("/admin/").content.decode()
-        file = SimpleUploadedFile("faq.md", FAQ_TEXT.encode())
-        with self.captureOnCommitCallbacks(execute=True):
-            made: Any = client.post(_PAGE, {"name": "Guide du personnel", "uploads": file})
-        assert client.get(made.url).context["refresh_seconds"]
-        run_build(IndexBuild.objects.get().pk)
-        deployment = Deployment.objects.get()
-        assert (deployment.slug, deployment.is_active) == ("guide-du-personnel", False)
-        assert client.get("/d/guide-du-personnel/").status_code == 404
-        page = client.get(made.url)
-        assert page.context["is_ready"]
-        assert not page.context["refresh_seconds"]
-        [asked] = re.findall(r"^## (.*\?)$", FAQ_TEXT, re.MULTILINE)[:1]
-        tried = client.post(made.url, {"question": asked})
-        assert tried.context["answer"]
-        assert client.post(made.url, {"publish": "1"}).status_code == 302
-        assert client.get("/d/guide-du-personnel/").status_code == 200
-
     def test_site_with_an_agent_begins_with_documents_and_one_with_answers_has_begun(self) -> None:
         agent, client = make_agent(), superuser_client()
         page = client.get("/admin/").content.decode()

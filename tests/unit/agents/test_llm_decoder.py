@@ -69,19 +69,6 @@ def test_the_last_event_needs_no_blank_line() -> None:
     assert decoder.reply().text == text == "x"
 
 
-def test_usage_comes_with_a_chunk_without_choices() -> None:
-    usage = b'data: {"model": "m-2", "choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}\n\n'
-    decoder, _text = decode(event("x"), usage, b"data: [DONE]\n\n")
-    reply = decoder.reply()
-    assert (reply.model, reply.usage.prompt_tokens, reply.usage.completion_tokens) == ("m-2", 5, 2)
-
-
-def test_a_reply_without_its_end_is_refused() -> None:
-    decoder, _text = decode(event("x"))
-    with pytest.raises(LLMResponseError):
-        decoder.reply()
-
-
 def test_an_endless_line_is_refused() -> None:
     with pytest.raises(LLMResponseError):
         decode(*[b"x" * 100_000] * 20)

@@ -115,14 +115,6 @@ class CorrectingTests(LibraryCase):
         assert [row for row, _url in page.context["withdrawn"]] == [entry, older]
         assert (fresh(entry).status, fresh(older).status) == (EntryStatus.OBSOLETE, LearnedStatus.TO_REVIEW)
 
-    def test_saved_means_asked_again_and_given(self) -> None:
-        row = self.save()
-        page = self.client.get(admin_url(Turn, "correct", self.turn.pk, saved=row.pk))
-        assert page.context["is_right"]
-        self.assertContains(page, "Prouvé")
-        self.assertContains(page, RIGHT)
-        assert (row.owner, row.source_message) == (self.user, self.turn.pk)
-
     def test_the_report_and_its_group_are_closed_with_their_owner(self) -> None:
         report = give_feedback(self.turn, Verdict.DOWN)
         group_questions()
@@ -132,6 +124,7 @@ class CorrectingTests(LibraryCase):
         assert (report.follow_up, report.settled_by, report.owner) == (FollowUp.SETTLED, row, self.user)
         assert (group.status, group.response) == (GroupStatus.ANSWERED, row)
         assert UnansweredQuestion.objects.get().answered_by == row
+        assert (row.owner, row.source_message) == (self.user, self.turn.pk)
 
     def test_what_asks_the_same_in_its_group_is_closed_and_nothing_else(self) -> None:
         give_feedback(self.turn, Verdict.DOWN)

@@ -10,13 +10,13 @@ from agents.admin_base import admin_url
 from agents.models import IndexingMethod
 from knowledge.errors import EmbeddingMismatchError
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.models import Chunk, Document, DocumentStatus
+from knowledge.models import Document, DocumentStatus
 from knowledge.search import confirm_passages
 from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.payloads import PointType
 from tests.admin_pages import superuser_client
 from tests.constants import override
-from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment, search_index
+from tests.factories import FAQ_TEXT, add_document, make_agent, search_index
 from tests.hashing import HashingEmbedder
 
 KNOWN = "Combien coûte la carte de lecteur ?"
@@ -25,13 +25,6 @@ KNOWN = "Combien coûte la carte de lecteur ?"
 class IndexDocumentTests(TestCase):
     def setUp(self) -> None:
         self.agent = make_agent()
-
-    def test_document_of_questions_needs_no_model(self) -> None:
-        document = add_document(self.agent)
-        assert (document.status, document.language) == (DocumentStatus.INDEXED, "fr")
-        found = search_index(self.agent, KNOWN).hits[0]
-        assert (found.type, found.question) == (PointType.QA_PAIR, KNOWN)
-        assert "12 euros" in found.content
 
     def test_chunk_without_questions_is_found_by_its_content_and_counted_waiting(self) -> None:
         document = add_document(self.agent)
@@ -75,14 +68,6 @@ class IndexDocumentTests(TestCase):
         assert "15 euros" in search_index(self.agent, KNOWN).hits[0].content
         assert not [hit for hit in search_index(self.agent, KNOWN).hits if "12 euros" in hit.content]
 
-    def test_every_method_in_use_has_its_own_index(self) -> None:
-        make_deployment(self.agent, config_overlay={"indexing_method": "legacy"})
-        add_document(self.agent)
-        legacy = search_index(self.agent, KNOWN, method=IndexingMethod.LEGACY)
-        assert {hit.type for hit in legacy.hits} == {PointType.LEGACY}
-        assert vector_store().count(collection_alias(self.agent.slug, IndexingMethod.LEGACY)) == 3
-        assert not self.agent.jobs.exists()
-
     def test_unreadable_file_is_kept_with_its_reason_and_the_rest_is_done(self) -> None:
         stored = [
             store_document(agent=self.agent, name=name, data=data).document
@@ -102,15 +87,6 @@ class IndexDocumentTests(TestCase):
         assert "seuls ses 2 premiers passages" in long.notices
         short = add_document(self.agent, text="question,answer\nQuoi ?,Rien\n", name="prix.csv")
         assert (short.pk, short.notices) == (long.pk, "")
-
-    def test_deleted_chunk_is_not_confirmed(self) -> None:
-        add_document(self.agent)
-        found = search_index(self.agent, KNOWN)
-        chunk_id = found.hits[0].chunk_id
-        assert chunk_id is not None
-        Chunk.objects.filter(pk=chunk_id).delete()
-        kept = confirm_passages(found, agent_id=self.agent.pk)
-        assert "12 euros" not in " ".join(hit.content for hit in kept.hits)
 
     def test_deletion_removes_the_points_after_commit(self) -> None:
         document = add_document(self.agent)

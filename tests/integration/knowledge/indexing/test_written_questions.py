@@ -283,13 +283,6 @@ class WrittenQuestionsTests(TestCase):
         assert (self.job().status, stale_documents(self.agent)) == (JobStatus.DONE, [])
         assert self.found(GOOD["question"]).question == GOOD["question"]
 
-    def test_call_is_counted_before_it_is_made(self) -> None:
-        seen: list[int] = []
-        with self.using(_Deciding(lambda: seen.append(RuntimeSettings.load().questions_calls))):
-            self.add()
-            self.write()
-        assert seen == [1]
-
 
 class _Deciding(ScriptedLLM):
     """Staff decide while the first call is under way: between its begin and the job's next look."""
