@@ -1,7 +1,7 @@
 """Search by meaning and by words together, through the index of an agent."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from unittest import mock
 
@@ -14,7 +14,7 @@ from knowledge.indexing.jobs import create_rebuild, run_build
 from knowledge.models import VectorPoint
 from knowledge.search import SearchResult, confirm_passages, search
 from knowledge.thresholds import threshold_profile
-from knowledge.vectors.base import Query, collection_alias, vector_store
+from knowledge.vectors.base import Query, collection_alias
 from tests.factories import add_document, make_agent
 
 QUESTION = "carte de lecteur"
@@ -30,10 +30,10 @@ def lexical_weight(weight: float) -> Iterator[None]:
         yield
 
 
-def find(agent: Agent, question: str, *, collection: str = "", min_score: float | None = None) -> SearchResult:
+def find(agent: Agent, question: str, *, min_score: float | None = None) -> SearchResult:
     model = embedder()
     return search(
-        collection or collection_alias(agent.slug, IndexingMethod.QA_ATOMIC),
+        collection_alias(agent.slug, IndexingMethod.QA_ATOMIC),
         Query(model.embed_one("tout autre chose", purpose=Purpose.QUERY), model.recipe, question),
         limit=3,
         min_score=min_score,
@@ -44,14 +44,6 @@ class HybridSearchTests(TestCase):
     def setUp(self) -> None:
         self.agent = make_agent()
         self.document = add_document(self.agent)
-
-    def test_generation_that_is_not_in_service_is_searched_by_its_name(self) -> None:
-        alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
-        generation = vector_store().resolve_alias(alias) or ""
-        vector_store().remove_alias(alias)
-        for weight in (None, 5.0):
-            with lexical_weight(weight) if weight else nullcontext():
-                assert find(self.agent, QUESTION, collection=generation).hits
 
     def test_least_similarity_is_a_cosine_also_for_words(self) -> None:
         with lexical_weight(5.0):

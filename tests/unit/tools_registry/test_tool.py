@@ -164,19 +164,17 @@ def test_tags_given_as_one_text_are_refused() -> None:
             return ""
 
 
-def ids() -> list[str | None]:
-    return [message.id for message in check_tools(None)]
+CONSOLE = "django.core.mail.backends.console.EmailBackend"
 
 
-def test_defaults_are_right() -> None:
-    assert ids() == []
-
-
-@override_settings(MCP_STDIO_SERVERS={"files": "/usr/bin/files"})
-def test_command_line_given_as_one_text_is_an_error() -> None:
-    assert ids() == ["tools_registry.E002"]
-
-
-@override_settings(HANDOVER_EMAILS=["a@example.org"], EMAIL_BACKEND="django.core.mail.backends.console.EmailBackend")
-def test_hand_over_without_mail_server_is_a_warning() -> None:
-    assert ids() == ["tools_registry.W001"]
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({}, []),
+        ({"MCP_STDIO_SERVERS": {"files": "/usr/bin/files"}}, ["tools_registry.E002"]),
+        ({"HANDOVER_EMAILS": ["a@example.org"], "EMAIL_BACKEND": CONSOLE}, ["tools_registry.W001"]),
+    ],
+)
+def test_settings_of_tools_are_checked(settings: dict[str, Any], found: list[str]) -> None:
+    with override_settings(**settings):
+        assert [message.id for message in check_tools(None)] == found

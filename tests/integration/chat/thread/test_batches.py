@@ -59,24 +59,6 @@ class BatchTests(TestCase):
         messages = Message.objects.for_conversation(self.conversation.pk)
         return [(message.role, message.tool_call_id) for message in messages]
 
-    def test_idempotence_a_replayed_batch_is_not_applied_and_doubles_nothing(self) -> None:
-        batch, operation = make_batch(self.conversation, "a", "b"), uuid.uuid4()
-        first = append(self.conversation, batch, operation_id=operation, expected_version=0)
-        again = append(self.conversation, batch, operation_id=operation, expected_version=0)
-        assert (first.applied, again.applied) == (True, False)
-        assert [m.pk for m in again.messages] == [m.pk for m in first.messages]
-        assert again.version == first.version == 1
-        assert self.contents() == [("assistant", ""), ("tool", "a"), ("tool", "b")]
-
-    def test_concurrence_two_writers_the_second_is_refused_then_replays_in_order(self) -> None:
-        append(self.conversation, make_batch(self.conversation, "a"), expected_version=0)
-        late = make_batch(self.conversation, "b")
-        with pytest.raises(ThreadConflictError) as refusal:
-            append(self.conversation, late, expected_version=0)
-        assert len(self.contents()) == 2
-        append(self.conversation, late, expected_version=refusal.value.version)
-        assert [call for _role, call in self.contents()] == ["", "a", "", "b"]
-
     def test_ordre_respecte_tools_in_another_order_than_the_calls_are_refused(self) -> None:
         request, first, second = make_batch(self.conversation, "a", "b")
         with pytest.raises(InvalidToolMessageError):
@@ -170,15 +152,16 @@ class EndpointTests(TestCase):
         assert {name: second[name] for name in wire("a")[1]} == wire("a")[1] | {"timestamp": "2026-03-01T10:00:00Z"}
         assert second["session_id"] == str(self.conversation.pk)
 
-    def test_applied_false_sur_replays_with_the_same_messages(self) -> None:
+    def test_idempotence_applied_false_sur_replays_with_the_same_messages(self) -> None:
         operation = str(uuid.uuid4())
         first = self.post(wire("a"), operation=operation, If_Match='"0"').json()
         again = self.post(wire("a"), operation=operation, If_Match='"0"').json()
         assert (first["applied"], again["applied"]) == (True, False)
         assert first["data"]["messages"] == again["data"]["messages"]
+        assert fresh(self.conversation).version == 1
         assert Message.objects.count() == 2
 
-    def test_409_resolus_stale_if_match_has_the_current_etag_then_success(self) -> None:
+    def test_concurrence_409_resolus_stale_if_match_has_the_current_etag_then_success(self) -> None:
         self.post(wire("a"), If_Match='"0"')
         for stale in ('"0"', '"99"', "rubbish", 'W/"0"'):
             refused = self.post(wire("b"), If_Match=stale)

@@ -11,7 +11,7 @@ from faqs.models import LearnedKind, LearnedStatus
 from faqs.precedence import recall_learned
 from knowledge.search import SearchResult
 from knowledge.vectors.payloads import Passage, PointType
-from tests.factories import make_agent, make_deployment, make_learned, make_passage
+from tests.factories import make_learned, make_passage
 from tests.integration.chat.turn.test_path import ask, steps
 from tests.readers import LibraryCase
 
@@ -46,12 +46,6 @@ class LearnedTurnTests(LibraryCase):
         assert ANSWER in result.answer.text
         other, _ = await ask(self.deployment, "N'y a-t-il pas d'abri couvert pour bicyclettes ?")
         assert other.answer.source != AnswerSource.DIRECT_QA
-
-    async def test_agent_without_documents_answers_from_its_faq(self) -> None:
-        deployment = await in_database(lambda: make_deployment(make_agent()))
-        await in_database(make_learned, deployment.agent, question=QUESTION, answer=ANSWER)
-        result, _ = await ask(deployment, QUESTION)
-        assert result.answer.source == AnswerSource.DIRECT_QA
 
     async def test_greeting_and_thanks_are_answered_at_once_without_a_source_line(self) -> None:
         await in_database(
