@@ -110,16 +110,11 @@ class StorageErrorTests(TestCase):
 
 
 class QueueTests(TransactionTestCase):
-    """Threads of this process behind a writer that waits."""
-
-    WAIT = 0.5
+    """Writers of this process after one was refused; behind one that waits: `tests/contracts/test_storage.py`."""
 
     def setUp(self) -> None:
         if connection.vendor != "sqlite":
             self.skipTest("other databases have many writers")
-        options = connection.settings_dict["OPTIONS"]
-        self.addCleanup(options.update, {"timeout": options["timeout"]})
-        options["timeout"] = self.WAIT
 
     @override(DATABASE_PAUSE_SECONDS=60.0)
     def test_writes_pause_after_one_was_refused_and_go_on(self) -> None:
