@@ -10,7 +10,7 @@ import hashlib
 import secrets
 import uuid
 from collections.abc import Collection
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 from django.conf import settings
 from django.db import models
@@ -20,7 +20,8 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
 
 from agents.database import short_write
-from agents.llm.base import RequestedCall
+from agents.llm.base import PromptMessage, RequestedCall
+from agents.llm.base import Role as PromptRole
 from agents.models import OPEN_JOBS, Deployment, Job, by_whom
 
 #: The longest comment beside a verdict on an answer.
@@ -303,6 +304,20 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_role_display()} · {self.content[:60]}"
+
+    @property
+    def calls(self) -> tuple[RequestedCall, ...]:
+        functions = ((call["id"], call["function"]) for call in self.tool_calls)
+        return tuple(RequestedCall(call_id, called["name"], called["arguments"]) for call_id, called in functions)
+
+    def as_prompt(self) -> PromptMessage:
+        return PromptMessage(
+            role=cast("PromptRole", str(self.role)),
+            content=self.content,
+            tool_calls=self.calls,
+            tool_call_id=self.tool_call_id,
+            conversation_id=self.conversation_id,
+        )
 
     @property
     def type(self) -> MessageType:

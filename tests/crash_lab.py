@@ -52,7 +52,6 @@ from agents.models import Agent, Deployment
 from chat.errors import ThreadConflictError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Event
-from chat.thread.messages import ThreadMessage
 from chat.thread.rounds import Batch, append_batch, load_thread
 from chat.thread.turns import claim_turn, interrupt_stale_turns
 from chat.turn.path import run_turn
@@ -403,7 +402,7 @@ def write_meanwhile(conversation: Conversation) -> None:
             raise AssertionError("a replay was applied")
 
 
-def _append(conversation: Conversation, batch: list[ThreadMessage], operation: uuid.UUID, version: int) -> Any:
+def _append(conversation: Conversation, batch: list[Message], operation: uuid.UUID, version: int) -> Any:
     return append_batch(
         Batch(conversation.pk, batch, operation_id=operation, round_index=0),
         expected_version=version,

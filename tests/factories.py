@@ -17,7 +17,7 @@ from agents.llm.base import RequestedCall
 from agents.models import Agent, Deployment, IndexingMethod
 from agents.settings import KNOBS
 from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
-from chat.thread.messages import ThreadMessage
+from chat.thread.messages import tool_message
 from chat.thread.turns import ClaimedTurn, save_exchange
 from chat.turn.values import Answer, TurnResult
 from faqs.answer_points import sync_learned
@@ -277,23 +277,15 @@ def store_answer(*, phrasings: Sequence[str] = (), **values: Any) -> LearnedResp
     return row
 
 
-def make_batch(conversation: Conversation, *calls: str) -> list[ThreadMessage]:
+def make_batch(conversation: Conversation, *calls: str) -> list[Message]:
     """A block to be written: the request, and a tool message for each call."""
-    asked = tuple(RequestedCall(call, "lookup", "{}") for call in calls)
-    request = ThreadMessage(conversation.pk, Role.ASSISTANT, "", tool_calls=asked)
+    asked = [RequestedCall(call, "lookup", "{}") for call in calls]
+    request = Message(
+        conversation_id=conversation.pk, role=Role.ASSISTANT, tool_calls=[call.as_json() for call in asked]
+    )
     return [
         request,
-        *(
-            ThreadMessage(
-                conversation.pk,
-                Role.TOOL,
-                json.dumps({"call": call.id}),
-                tool_call_id=call.id,
-                name=call.name,
-                success=True,
-            )
-            for call in asked
-        ),
+        *(tool_message(request, call, content=json.dumps({"call": call.id}), success=True) for call in asked),
     ]
 
 

@@ -28,9 +28,9 @@ from chat.api.errors import session_error
 from chat.api.framework import SCHEMAS
 from chat.api.serializers import ErrorSerializer
 from chat.errors import InvalidMessageError, MessageTooLargeError, ServiceTokenError
-from chat.models import Conversation, Message, Role, ServiceToken
+from chat.models import Conversation, Message, ServiceToken
 from chat.telemetry import log_batch
-from chat.thread.messages import ThreadMessage, branch_turns, calls_from_json, in_turn_order
+from chat.thread.messages import branch_turns, in_turn_order
 from chat.thread.rounds import Batch, append_batch
 
 Schema = dict[str, Any]
@@ -60,7 +60,7 @@ def _checked(schema: Schema, value: Any) -> Any:
     return value
 
 
-def _read_batch(data: Schema, conversation_id: uuid.UUID) -> tuple[uuid.UUID, int, list[ThreadMessage]]:
+def _read_batch(data: Schema, conversation_id: uuid.UUID) -> tuple[uuid.UUID, int, list[Message]]:
     _checked(SCHEMAS["batch"], data)
     index = int(data["relance_index"])
     messages, errors = [], {}
@@ -78,13 +78,13 @@ def _read_batch(data: Schema, conversation_id: uuid.UUID) -> tuple[uuid.UUID, in
     return serializers.UUIDField().run_validation(data["operation_id"]), index, messages
 
 
-def _thread_message(message: Schema, conversation_id: uuid.UUID) -> ThreadMessage:
+def _thread_message(message: Schema, conversation_id: uuid.UUID) -> Message:
     timestamp, duration = message.get("timestamp"), message.get("duration_ms")
-    return ThreadMessage(
+    read = Message(
         conversation_id=conversation_id,
-        role=Role(message["role"]),
+        role=message["role"],
         content=message.get("content") or "",
-        tool_calls=calls_from_json(message.get("tool_calls", ())),
+        tool_calls=message.get("tool_calls", []),
         tool_call_id=message.get("tool_call_id", ""),
         name=message.get("name", ""),
         success=message.get("success"),
@@ -92,6 +92,8 @@ def _thread_message(message: Schema, conversation_id: uuid.UUID) -> ThreadMessag
         duration_ms=None if duration is None else round(duration),
         timestamp=None if timestamp is None else serializers.DateTimeField().run_validation(timestamp),
     )
+    read.tool_calls = [call.as_json() for call in read.calls]
+    return read
 
 
 def _thread(conversation: Conversation, messages: Iterable[Message]) -> Schema:

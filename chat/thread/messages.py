@@ -13,9 +13,8 @@ import sqlite3
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any, NoReturn, Protocol, cast
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Protocol
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import IntegrityError
@@ -25,7 +24,6 @@ from django.utils.translation import gettext as _
 
 from agents.database import short_write
 from agents.llm.base import PromptMessage, RequestedCall
-from agents.llm.base import Role as WireRole
 from chat.errors import (
     ConversationNotFoundError,
     InvalidToolMessageError,
@@ -261,139 +259,100 @@ TOOL_MESSAGE_MAX_CHARACTERS = 50_000
 INTERRUPTED = "interrupted"
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadMessage:
-    """A message of a thread, to be written or as it was read (then `id` is set)."""
-
-    conversation_id: uuid.UUID
-    role: Role
-    content: str
-    tool_calls: tuple[RequestedCall, ...] = ()
-    tool_call_id: str = ""
-    name: str = ""
-    success: bool | None = None
-    error: str = ""
-    duration_ms: int | None = None
-    timestamp: datetime | None = None
-    turn_id: uuid.UUID | None = None
-    id: int | None = None
-
-    @classmethod
-    def of(cls, message: Message) -> "ThreadMessage":
-        return cls(
-            conversation_id=message.conversation_id,
-            role=Role(message.role),
-            content=message.content,
-            tool_calls=calls_from_json(message.tool_calls),
-            tool_call_id=message.tool_call_id,
-            name=message.name,
-            success=message.success,
-            error=message.error,
-            duration_ms=message.duration_ms,
-            timestamp=message.timestamp or message.created_at,
-            turn_id=message.turn_id,
-            id=message.pk,
-        )
-
-    def as_prompt(self) -> PromptMessage:
-        return PromptMessage(
-            role=cast("WireRole", self.role.value),
-            content=self.content,
-            tool_calls=self.tool_calls,
-            tool_call_id=self.tool_call_id,
-            conversation_id=self.conversation_id,
-        )
-
-
-def calls_from_json(calls: Sequence[Any]) -> tuple[RequestedCall, ...]:
-    return tuple(RequestedCall(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls)
-
-
 def failure_content(code: str, message: str) -> str:
     """What the model reads of a call that has no result."""
     return json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False)
 
 
-def unanswered(request: ThreadMessage, call: RequestedCall) -> ThreadMessage:
-    """The tool message of a call whose own was lost."""
-    return replace(
-        request,
+def tool_message(request: Message, call: RequestedCall, **columns: Any) -> Message:
+    """What a call of this request came to."""
+    return Message(
+        conversation_id=request.conversation_id,
+        turn_id=request.turn_id,
         role=Role.TOOL,
-        content=failure_content(INTERRUPTED, "The tool was interrupted; whether it took effect is not known."),
-        tool_calls=(),
         tool_call_id=call.id,
         name=call.name,
-        success=False,
-        error=INTERRUPTED,
-        id=None,
+        **columns,
     )
 
 
-def repaired(messages: Sequence[ThreadMessage]) -> list[ThreadMessage]:
+def unanswered(request: Message, call: RequestedCall) -> Message:
+    """The tool message of a call whose own was lost."""
+    return tool_message(
+        request,
+        call,
+        content=failure_content(INTERRUPTED, "The tool was interrupted; whether it took effect is not known."),
+        success=False,
+        error=INTERRUPTED,
+        timestamp=request.timestamp or request.created_at,
+    )
+
+
+def repaired(messages: Sequence[Message]) -> list[Message]:
     """The same thread, acceptable to a strict model API: a call without its tool message gets a failed one, a tool
     message without its call is left out, and what came between stands after the block.
     """
-    thread: list[ThreadMessage] = []
+    thread: list[Message] = []
     position = 0
     while position < len(messages):
         message = messages[position]
         position += 1
-        if message.role is Role.TOOL:
+        if message.role == Role.TOOL:
             continue
         thread.append(message)
         if not message.tool_calls:
             continue
-        following: list[ThreadMessage] = []
+        following: list[Message] = []
         while position < len(messages) and not messages[position].tool_calls:
             following.append(messages[position])
             position += 1
-        answers: dict[str, ThreadMessage] = {}
+        answers: dict[str, Message] = {}
         for answer in following:
-            if answer.role is Role.TOOL:
+            if answer.role == Role.TOOL:
                 answers.setdefault(answer.tool_call_id, answer)
-        thread += [answers.get(call.id) or unanswered(message, call) for call in message.tool_calls]
-        thread += [other for other in following if other.role is not Role.TOOL]
+        thread += [answers.get(call.id) or unanswered(message, call) for call in message.calls]
+        thread += [other for other in following if other.role != Role.TOOL]
     return thread
 
 
-def blocks(messages: Sequence[ThreadMessage]) -> list[list[ThreadMessage]]:
+def blocks(messages: Sequence[Message]) -> list[list[Message]]:
     """What may only be kept or dropped together: a request with its tool messages, or any other single message."""
-    units: list[list[ThreadMessage]] = []
+    units: list[list[Message]] = []
     for message in messages:
-        if message.role is Role.TOOL and units:
+        if message.role == Role.TOOL and units:
             units[-1].append(message)
         else:
             units.append([message])
     return units
 
 
-def pruned(messages: Sequence[ThreadMessage], limit: int) -> list[ThreadMessage]:
+def pruned(messages: Sequence[Message], limit: int) -> list[Message]:
     """The last whole blocks that make `limit` messages at most; the last block stays even where it alone is longer."""
     units = blocks(messages)
     kept = _newest(units, limit) or units[-1:]
     return [message for block in kept for message in block]
 
 
-def after_turn(messages: tuple[ThreadMessage, ...], turn_id: uuid.UUID | None) -> tuple[ThreadMessage, ...]:
+def after_turn(messages: tuple[Message, ...], turn_id: uuid.UUID | None) -> tuple[Message, ...]:
     """What stands after a turn's last message; everything where the turn is not among these messages."""
     ends = [position for position, each in enumerate(messages, 1) if each.turn_id == turn_id]
     return messages[ends[-1] :] if ends else messages
 
 
-def fitting_history(messages: Sequence[ThreadMessage], *, exchanges: int, limit: int) -> list[ThreadMessage]:
+def fitting_history(messages: Sequence[Message], *, exchanges: int, limit: int) -> list[Message]:
     """The last exchanges (a question and all that followed), as many as fit; a question without a sequel is left out."""
-    groups: list[list[ThreadMessage]] = []
+    groups: list[list[Message]] = []
     for message in messages:
-        if message.role is Role.USER or not groups:
+        if message.role == Role.USER or not groups:
             groups.append([])
         groups[-1].append(message)
-    complete = [group for group in groups if len(group) > 1 or group[0].role is not Role.USER]
+    complete = [group for group in groups if len(group) > 1 or group[0].role != Role.USER]
     last = complete[-exchanges:] if exchanges else []
     return [message for group in _newest(last, limit) for message in group]
 
 
-def _newest(units: Sequence[list[ThreadMessage]], limit: int) -> list[list[ThreadMessage]]:
-    kept: list[list[ThreadMessage]] = []
+def _newest(units: Sequence[list[Message]], limit: int) -> list[list[Message]]:
+    kept: list[list[Message]] = []
     room = limit
     for unit in reversed(units):
         room -= len(unit)
@@ -408,12 +367,12 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NOT_JSON = object()
 
 
-def check_batch(messages: Sequence[ThreadMessage], *, max_tool_calls: int) -> None:
+def check_batch(messages: Sequence[Message], *, max_tool_calls: int) -> None:
     """Raise `InvalidToolMessageError` unless `messages` are one whole block, or the tool messages of one."""
     if not messages:
         _refuse(_("« messages » est vide."))
     request, answers = messages[0], list(messages)
-    if request.role is Role.ASSISTANT:
+    if request.role == Role.ASSISTANT:
         answers = answers[1:]
         _check_calls(request)
     for number, message in enumerate(answers, start=len(messages) - len(answers)):
@@ -422,8 +381,8 @@ def check_batch(messages: Sequence[ThreadMessage], *, max_tool_calls: int) -> No
         _refuse(_("Au plus %(limit)d appels d’outils par relance.") % {"limit": max_tool_calls})
     if len({message.tool_call_id for message in answers}) < len(answers):
         _refuse(_("Deux messages « tool » répondent au même appel."))
-    if request.role is Role.ASSISTANT:
-        asked = [(call.id, call.name) for call in request.tool_calls]
+    if request.role == Role.ASSISTANT:
+        asked = [(call.id, call.name) for call in request.calls]
         if asked != [(message.tool_call_id, message.name) for message in answers]:
             _refuse(
                 _(
@@ -433,10 +392,10 @@ def check_batch(messages: Sequence[ThreadMessage], *, max_tool_calls: int) -> No
             )
 
 
-def _check_calls(request: ThreadMessage) -> None:
+def _check_calls(request: Message) -> None:
     if not request.tool_calls:
         _refuse(_("messages[0] : un message « assistant » doit porter des « tool_calls »."))
-    for call in request.tool_calls:
+    for call in request.calls:
         where = f"tool_calls « {call.id[:MAX_CALL_ID]} »"
         if not 0 < len(call.id) <= MAX_CALL_ID:
             _refuse(
@@ -446,12 +405,12 @@ def _check_calls(request: ThreadMessage) -> None:
             _refuse(_("%(where)s : « name » n’est pas un nom de fonction.") % {"where": where})
         if parsed_object(call.arguments) is None:
             _refuse(_("%(where)s : « arguments » doit être un objet JSON, en texte.") % {"where": where})
-    if len({call.id for call in request.tool_calls}) < len(request.tool_calls):
+    if len({call.id for call in request.calls}) < len(request.tool_calls):
         _refuse(_("Deux appels de « tool_calls » ont le même « id »."))
 
 
-def _check_answer(message: ThreadMessage, *, where: str) -> None:
-    if message.role is not Role.TOOL or message.tool_calls:
+def _check_answer(message: Message, *, where: str) -> None:
+    if message.role != Role.TOOL or message.tool_calls:
         _refuse(_("%(where)s : un message « tool » est attendu ici.") % {"where": where})
     if not message.tool_call_id or not message.name:
         _refuse(_("%(where)s : « tool_call_id » et « name » sont obligatoires.") % {"where": where})
@@ -517,10 +476,10 @@ def finished_exchanges(conversation_id: uuid.UUID, *, limit: int) -> list[tuple[
     return [(pair[Role.USER], pair[Role.ASSISTANT]) for pair in by_turn.values() if len(pair) == 2]
 
 
-def newest_messages(conversation_id: uuid.UUID, turns: Collection[uuid.UUID] | None, limit: int) -> list[ThreadMessage]:
+def newest_messages(conversation_id: uuid.UUID, turns: Collection[uuid.UUID] | None, limit: int) -> list[Message]:
     """The last messages of a branch, oldest first."""
     newest = Message.objects.for_conversation(conversation_id).on_branch(turns).order_by("-id")
-    return [ThreadMessage.of(message) for message in in_turn_order(reversed(newest[:limit]))]
+    return in_turn_order(reversed(newest[:limit]))
 
 
 def check_isolation(messages: Sequence[Owned], conversation_id: uuid.UUID | None) -> None:

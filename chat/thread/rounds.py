@@ -6,7 +6,7 @@ again works on the same rows. A call starts once; its result survives the turn. 
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import IntegrityError
@@ -33,14 +33,13 @@ from chat.models import (
 from chat.telemetry import log_batch
 from chat.thread.messages import (
     DENIED,
-    ThreadMessage,
     branch_turns,
-    calls_from_json,
     check_batch,
     failure_content,
     hold_conversation,
     newest_messages,
     repaired,
+    tool_message,
     unanswered,
 )
 from tools_registry.execution import ToolResult
@@ -54,7 +53,7 @@ class Thread:
     """A conversation's last messages, acceptable to a strict model API, and the version they were read at."""
 
     conversation_id: uuid.UUID
-    messages: tuple[ThreadMessage, ...]
+    messages: tuple[Message, ...]
     version: int
 
 
@@ -63,7 +62,7 @@ class Batch:
     """One round of tools: the request, then its tool messages in the order of the calls."""
 
     conversation_id: uuid.UUID
-    messages: Sequence[ThreadMessage]
+    messages: Sequence[Message]
     operation_id: uuid.UUID
     round_index: int
     turn_id: uuid.UUID | None = None
@@ -88,7 +87,7 @@ def append_batch(batch: Batch, *, max_tool_calls: int, expected_version: int | N
         conversation = hold_conversation(batch.conversation_id)
         if (replay := _replay(conversation, batch)) is not None:
             return replay
-        if batch.messages[0].role is Role.TOOL:
+        if batch.messages[0].role == Role.TOOL:
             _require_open_calls(conversation, batch.messages, limit=max_tool_calls + 1)
         version = _next_version(conversation, expected_version)
         AppliedOperation.objects.create(
@@ -98,8 +97,10 @@ def append_batch(batch: Batch, *, max_tool_calls: int, expected_version: int | N
             round_index=batch.round_index,
             version=version,
         )
-        rows = [_row(message, batch, conversation) for message in batch.messages]
-        stored = Message.objects.bulk_create(rows)
+        for message in batch.messages:
+            message.turn_id, message.after = batch.turn_id, None if batch.turn_id else conversation.leaf
+            message.operation_id, message.relance_index = batch.operation_id, batch.round_index
+        stored = Message.objects.bulk_create(batch.messages)
     return BatchResult(applied=True, messages=tuple(stored), version=version)
 
 
@@ -117,7 +118,7 @@ def _replay(conversation: Conversation, batch: Batch) -> BatchResult | None:
     return None
 
 
-def _require_open_calls(conversation: Conversation, messages: Sequence[ThreadMessage], *, limit: int) -> None:
+def _require_open_calls(conversation: Conversation, messages: Sequence[Message], *, limit: int) -> None:
     """Raise unless tool messages without their request answer exactly the open calls at the end of the thread."""
     turns = branch_turns(conversation.pk, conversation.leaf)
     open_calls = _open_calls(newest_messages(conversation.pk, turns, limit))
@@ -143,56 +144,33 @@ def _next_version(conversation: Conversation, expected_version: int | None) -> i
     return conversation.version + 1
 
 
-def _row(message: ThreadMessage, batch: Batch, conversation: Conversation) -> Message:
-    return Message(
-        conversation=conversation,
-        turn_id=batch.turn_id,
-        after=conversation.leaf if batch.turn_id is None else None,
-        role=message.role,
-        content=message.content,
-        tool_calls=[call.as_json() for call in message.tool_calls],
-        tool_call_id=message.tool_call_id,
-        name=message.name,
-        operation_id=batch.operation_id,
-        relance_index=batch.round_index,
-        success=message.success,
-        error=message.error,
-        duration_ms=message.duration_ms,
-        timestamp=message.timestamp,
-    )
-
-
 def round_batch(planned: ToolRound) -> Batch:
     """A planned round as its batch; a call that did not end is said to be interrupted."""
-    request = ThreadMessage(
+    request = Message(
         conversation_id=planned.conversation_id,
+        turn_id=planned.turn_id,
         role=Role.ASSISTANT,
         content=planned.content,
-        tool_calls=calls_from_json(planned.tool_calls),
+        tool_calls=planned.tool_calls,
         timestamp=planned.created_at,
-        turn_id=planned.turn_id,
     )
     ended = {execution.tool_call_id: execution for execution in planned.executions.all()}
     messages = [request]
-    for call in request.tool_calls:
+    for call in request.calls:
         execution = ended.get(call.id)
         if execution is None or execution.state != ExecutionState.FINISHED:
             messages.append(unanswered(request, call))
             continue
-        messages.append(
-            replace(
-                request,
-                role=Role.TOOL,
-                content=execution.content,
-                tool_calls=(),
-                tool_call_id=call.id,
-                name=call.name,
-                success=execution.success,
-                error=execution.error,
-                duration_ms=execution.duration_ms,
-                timestamp=execution.finished_at,
-            )
+        message = tool_message(
+            request,
+            call,
+            content=execution.content,
+            success=execution.success,
+            error=execution.error,
+            duration_ms=execution.duration_ms,
+            timestamp=execution.finished_at,
         )
+        messages.append(message)
     return Batch(
         planned.conversation_id,
         messages,
@@ -214,18 +192,18 @@ def load_thread(*, conversation_id: uuid.UUID, limit: int, turn_id: uuid.UUID | 
     return Thread(conversation_id, tuple(repaired(messages)), version)
 
 
-def _open_calls(messages: Sequence[ThreadMessage]) -> list[ThreadMessage]:
+def _open_calls(messages: Sequence[Message]) -> list[Message]:
     """The missing tool messages of the last block, as failures."""
     answered: set[str] = set()
     for message in reversed(messages):
-        if message.role is Role.TOOL:
+        if message.role == Role.TOOL:
             answered.add(message.tool_call_id)
             continue
-        return [unanswered(message, call) for call in message.tool_calls if call.id not in answered]
+        return [unanswered(message, call) for call in message.calls if call.id not in answered]
     return []
 
 
-def _close_calls(conversation_id: uuid.UUID, failures: Sequence[ThreadMessage], *, after: ThreadMessage) -> int:
+def _close_calls(conversation_id: uuid.UUID, failures: Sequence[Message], *, after: Message) -> int:
     """Store failures for the calls that the end of the thread leaves open; once, whoever loads it at the same time."""
     repair = Batch(
         conversation_id,

@@ -20,11 +20,10 @@ from agents.effective import EffectiveConfig
 from agents.errors import LLMToolsRefusedError
 from agents.llm.base import PromptMessage, Reply, RequestedCall
 from chat.errors import ThreadConflictError
-from chat.models import Approval, ExecutionState, Role, StopReason, ToolExecution, ToolRound
+from chat.models import Approval, ExecutionState, Message, Role, StopReason, ToolExecution, ToolRound
 from chat.protocol import Delta, Tool, ToolStatus
 from chat.telemetry import log_batch, log_model_call, log_tool_calls
 from chat.thread.messages import (
-    ThreadMessage,
     after_turn,
     blocks,
     check_isolation,
@@ -207,7 +206,7 @@ class ToolLoop:
         self.answer.is_personal = state.is_personal
         self.answer.has_open_round = state.pending is not None
         self.results = state.results
-        own = (each for each in state.thread.messages if each.turn_id == self.turn_id and each.role is Role.TOOL)
+        own = (each for each in state.thread.messages if each.turn_id == self.turn_id and each.role == Role.TOOL)
         self.answer.used_tools |= any(each.name != OWN_SEARCH for each in own)
         return state
 
@@ -244,12 +243,12 @@ class ToolLoop:
         own = [
             message
             for message in thread.messages[start:]
-            if not (message.role is Role.USER and message.turn_id == self.turn_id)
+            if not (message.role == Role.USER and message.turn_id == self.turn_id)
         ]
         own = pruned(own, self.config.context_messages - 1)
         earlier, summary = thread.messages[:start], self.summary
         if summary is not None:
-            self.answer.had_tool_results |= any(each.role is Role.TOOL for each in earlier)
+            self.answer.had_tool_results |= any(each.role == Role.TOOL for each in earlier)
             earlier = after_turn(earlier, summary.turn_id)
         told = [] if summary is None else summary.as_prompt()
         history = fitting_history(
@@ -257,21 +256,15 @@ class ToolLoop:
             exchanges=self.config.context_exchanges,
             limit=self.config.context_messages - 1 - len(own) - len(told),
         )
+        rounds = [message.as_prompt() for message in own]
         if self.room is not None:
-            own = [_shortened(message, self.room // max(2, len(own))) for message in own]
-            left = self.room - sum(len(message.content) for message in own)
+            rounds = [_shortened(message, self.room // max(2, len(own))) for message in rounds]
+            left = self.room - sum(len(message.content) for message in rounds)
             while history and sum(len(message.content) for message in history) > left:
                 history = fitting_history(history, exchanges=self.config.context_exchanges, limit=len(history) - 1)
         self.answer.had_history |= bool(history or self.given or told)
-        self.answer.had_tool_results |= any(message.role is Role.TOOL for message in history)
-        return [
-            self.system,
-            *self.given,
-            *told,
-            *(message.as_prompt() for message in history),
-            self.question,
-            *(message.as_prompt() for message in own),
-        ]
+        self.answer.had_tool_results |= any(message.role == Role.TOOL for message in history)
+        return [self.system, *self.given, *told, *(message.as_prompt() for message in history), self.question, *rounds]
 
     async def _plan(self, state: LoopState, content: str, calls: Sequence[RequestedCall]) -> ToolRound:
         log_tool_calls(calls, turn_id=self.turn_id, round_index=state.rounds)
@@ -354,9 +347,9 @@ class ToolLoop:
         )
 
 
-def _shortened(message: ThreadMessage, most: int) -> ThreadMessage:
+def _shortened(message: PromptMessage, most: int) -> PromptMessage:
     """The beginning of a tool's result that is longer than the model's window has room for."""
-    if message.role is not Role.TOOL or len(message.content) <= most:
+    if message.role != "tool" or len(message.content) <= most:
         return message
     return replace(message, content=json.dumps({"beginning": message.content[:most]}, ensure_ascii=False))
 
@@ -400,12 +393,12 @@ def _arguments(call: RequestedCall) -> str | None:
     return None if parsed_object(text) is None else text
 
 
-def is_saturated(rounds: Sequence[Sequence[ThreadMessage]], asked: Sequence[RequestedCall]) -> bool:
+def is_saturated(rounds: Sequence[Sequence[Message]], asked: Sequence[RequestedCall]) -> bool:
     """Whether `SATURATION` recalls in a row brought nothing new: the same calls, or the same results."""
     last = rounds[-SATURATION:]
     if len(last) < SATURATION:
         return False
-    calls = [_calls_signature(block[0].tool_calls) for block in last]
+    calls = [_calls_signature(block[0].calls) for block in last]
     results = [sorted(message.content for message in block[1:]) for block in last]
     same_calls = all(signature == calls[0] for signature in [*calls, _calls_signature(asked)])
     return same_calls or all(result == results[0] for result in results)

@@ -14,13 +14,12 @@ from tests.servers.model_server import Body, ModelReply
 #: Prints the newest conversation: whether its thread is acceptable as it was stored, and its messages.
 READ_THREAD = """
 import json
-from chat.thread.messages import ThreadMessage, repaired
+from chat.thread.messages import repaired
 from chat.models import Conversation
 messages = list(Conversation.objects.latest("created_at").messages.order_by("id"))
-stored = [ThreadMessage.of(message) for message in messages]
 fields = ("role", "content", "name", "tool_calls", "tool_call_id", "success")
 rows = [{field: getattr(message, field) for field in fields} for message in messages]
-print(json.dumps({"acceptable": repaired(stored) == stored, "messages": rows}))
+print(json.dumps({"acceptable": repaired(messages) == messages, "messages": rows}))
 """
 
 

@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.llm.base import RequestedCall
-from chat.models import Role
-from chat.thread.messages import ThreadMessage, blocks, fitting_history, pruned, repaired
+from chat.models import Message, Role
+from chat.thread.messages import blocks, fitting_history, pruned, repaired
 from tests.servers.model_server import check_chat_request
 
 CONVERSATION = uuid.uuid4()
 IDS = st.sampled_from("abcd")
 
 
-def _message(role: Role, calls: list[str], answered: str) -> ThreadMessage:
+def _message(role: Role, calls: list[str], answered: str) -> Message:
     if role is Role.TOOL:
-        return ThreadMessage(CONVERSATION, role, "{}", tool_call_id=answered, name="t")
-    asked = tuple(RequestedCall(call, "t", "{}") for call in calls if role is Role.ASSISTANT)
-    return ThreadMessage(CONVERSATION, role, "x", tool_calls=asked)
+        return Message(conversation_id=CONVERSATION, role=role, content="{}", tool_call_id=answered, name="t")
+    asked = [RequestedCall(call, "t", "{}").as_json() for call in calls if role is Role.ASSISTANT]
+    return Message(conversation_id=CONVERSATION, role=role, content="x", tool_calls=asked)
 
 
 MESSAGES = st.lists(
@@ -27,30 +27,30 @@ MESSAGES = st.lists(
 )
 
 
-def accept(messages: list[ThreadMessage]) -> None:
+def accept(messages: list[Message]) -> None:
     """Raise where a strict server would refuse these messages, after the question that opens a thread."""
     wire: list[dict[str, object]] = [{"role": "user", "content": "q"}]
     for message in messages:
-        row: dict[str, object] = {"role": message.role.value, "content": message.content}
+        row: dict[str, object] = {"role": str(message.role), "content": message.content}
         if message.tool_calls:
-            row["tool_calls"] = [call.as_json() for call in message.tool_calls]
-        if message.role is Role.TOOL:
+            row["tool_calls"] = message.tool_calls
+        if message.role == Role.TOOL:
             row["tool_call_id"] = message.tool_call_id
         wire.append(row)
     check_chat_request({"model": "m", "messages": wire})
 
 
 @given(messages=MESSAGES)
-def test_any_stored_thread_becomes_acceptable_and_repair_is_idempotent(messages: list[ThreadMessage]) -> None:
+def test_any_stored_thread_becomes_acceptable_and_repair_is_idempotent(messages: list[Message]) -> None:
     thread = repaired(messages)
     accept(thread)
     assert repaired(thread) == thread
-    kept = [m for m in thread if m.role is not Role.TOOL]
-    assert kept == [m for m in messages if m.role is not Role.TOOL]
+    kept = [m for m in thread if m.role != Role.TOOL]
+    assert kept == [m for m in messages if m.role != Role.TOOL]
 
 
 @given(messages=MESSAGES, limit=st.integers(0, 12))
-def test_pruning_cuts_no_block_and_keeps_the_last_one(messages: list[ThreadMessage], limit: int) -> None:
+def test_pruning_cuts_no_block_and_keeps_the_last_one(messages: list[Message], limit: int) -> None:
     thread = repaired(messages)
     kept = pruned(thread, limit)
     accept(kept)
@@ -62,7 +62,7 @@ def test_pruning_cuts_no_block_and_keeps_the_last_one(messages: list[ThreadMessa
 
 @given(messages=MESSAGES, exchanges=st.integers(0, 5), limit=st.integers(0, 12))
 def test_history_is_bounded_whole_and_has_no_question_without_a_sequel(
-    messages: list[ThreadMessage], exchanges: int, limit: int
+    messages: list[Message], exchanges: int, limit: int
 ) -> None:
     history = fitting_history(repaired(messages), exchanges=exchanges, limit=limit)
     accept(history)

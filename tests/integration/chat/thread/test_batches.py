@@ -14,7 +14,6 @@ from django.test import Client, TestCase, TransactionTestCase
 from agents.models import Deployment
 from chat.errors import InvalidToolMessageError, ThreadConflictError
 from chat.models import AppliedOperation, Conversation, Message, Role, ServiceToken, secret_hash
-from chat.thread.messages import ThreadMessage
 from chat.thread.rounds import Batch, BatchResult, append_batch, load_thread
 from tests.admin_pages import superuser_client
 from tests.constants import override
@@ -22,7 +21,7 @@ from tests.factories import fresh, make_batch, make_conversation, make_deploymen
 from tests.waiting import in_threads
 
 
-def append(conversation: Conversation, messages: list[ThreadMessage], **changes: Any) -> BatchResult:
+def append(conversation: Conversation, messages: list[Message], **changes: Any) -> BatchResult:
     options = {"max_tool_calls": 10, "expected_version": None}
     how = {name: changes.pop(name, default) for name, default in options.items()}
     batch = {"operation_id": uuid.uuid4(), "round_index": 0, **changes}
@@ -83,13 +82,13 @@ class BatchTests(TestCase):
         with pytest.raises(InvalidToolMessageError):
             append(self.conversation, [first, second])
 
-    def store_request(self, request: ThreadMessage) -> None:
+    def store_request(self, request: Message) -> None:
         """What no verb writes: a request whose tools are missing."""
         Message.objects.create(
             conversation=self.conversation,
             role=Role.ASSISTANT,
             content="",
-            tool_calls=[call.as_json() for call in request.tool_calls],
+            tool_calls=request.tool_calls,
             operation_id=uuid.uuid4(),
         )
 

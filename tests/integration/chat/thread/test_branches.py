@@ -38,7 +38,7 @@ def asked(conversation: Conversation, question: str, replaces: uuid.UUID | None 
 
 def questions(conversation: Conversation) -> list[str]:
     thread = load_thread(conversation_id=conversation.pk, limit=1_000)
-    return [message.content for message in thread.messages if message.role is Role.USER]
+    return [message.content for message in thread.messages if message.role == Role.USER]
 
 
 def used(conversation: Conversation, turn_id: uuid.UUID, tool: str) -> None:
