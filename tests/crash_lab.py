@@ -415,7 +415,7 @@ def claimed(conversation: Conversation) -> Turn:
     made = claim_turn(
         conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question=ROOMS, lease_seconds=0.001
     )
-    return Turn.objects.select_related("conversation").get(pk=made.turn_id)
+    return Turn.objects.select_related("conversation").get(pk=made.turn.pk)
 
 
 def looping(deployment: Any, *, fatal: int, plays_again: bool) -> dict[str, Any]:

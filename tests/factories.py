@@ -330,9 +330,9 @@ def save_answer(claimed: ClaimedTurn, text: str, *, run: int | None = None, **co
     """End a claimed turn with an answer; `columns` of its row are in the place of those of a plain one."""
     columns = {**TurnResult(Answer(text=text)).columns(), "status": TurnStatus.DONE, **columns}
     return save_exchange(
-        turn_id=claimed.turn_id,
-        conversation_id=claimed.conversation_id,
-        run=claimed.run if run is None else run,
+        turn_id=claimed.turn.pk,
+        conversation_id=claimed.turn.conversation_id,
+        run=claimed.turn.run if run is None else run,
         status=columns.pop("status"),
         text=text,
         sources=[],

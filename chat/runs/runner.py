@@ -211,21 +211,21 @@ class Runner:
         """
 
         def claim() -> tuple[ClaimedTurn, TurnRequest]:
-            turn = claim_turn(
+            claimed = claim_turn(
                 conversation_id=conversation.pk,
                 client_message_id=asked.client_message_id,
                 question=asked.message,
                 replaces=asked.replaces,
             )
-            if not turn.is_new and fell_with_the_storage(turn.turn_id):
+            if not claimed.is_new and fell_with_the_storage(claimed.turn.pk):
                 # Sent again because of it: the same turn, run anew, unless the conversation has gone on since.
                 with suppress(TurnNotLastError):
-                    return _stored_claim(turn.turn_id, language, is_new=reopen_turn(turn.turn_id))
-            request = TurnRequest.of(conversation, turn.question, language, turn)
-            return turn, replace(request, as_typed=asked.as_typed)
+                    return _stored_claim(claimed.turn.pk, language, is_new=reopen_turn(claimed.turn.pk))
+            request = TurnRequest.of(conversation, claimed.question, language, claimed)
+            return claimed, replace(request, as_typed=asked.as_typed)
 
         async with self.place() if place is None else nullcontext(place) as own_place:
-            return (await self._to_its_end(self._begin(conversation.pk, claim, own_place))).turn_id
+            return (await self._to_its_end(self._begin(conversation.pk, claim, own_place))).turn.pk
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[ExitStack]:
@@ -297,14 +297,15 @@ class Runner:
         return claimed
 
     def _launch(self, claimed: ClaimedTurn, request: TurnRequest, place: ExitStack) -> None:
-        log = self._logs.open(claimed.turn_id, run=claimed.run)
+        turn = claimed.turn
+        log = self._logs.open(turn.pk, run=turn.run)
         log.append(claimed.first_event())
-        task = asyncio.create_task(self._run(request, log, place), name=f"turn-{claimed.turn_id}")
+        task = asyncio.create_task(self._run(request, log, place), name=f"turn-{turn.pk}")
         task.add_done_callback(lambda _task: place.close())
         # A model that rewrites the question, or embeds it, may take its time: nobody else is to wait for that.
         asyncio.get_running_loop().call_later(OVERLOAD_WAIT_SECONDS, place.close)
-        self._tasks[claimed.turn_id] = task
-        self._by_conversation[claimed.conversation_id] = claimed.turn_id
+        self._tasks[turn.pk] = task
+        self._by_conversation[turn.conversation_id] = turn.pk
         if self._heartbeat is None or self._heartbeat.done():
             self._heartbeat = asyncio.create_task(self._watch_own(), name="turn-heartbeat")
 
@@ -505,7 +506,7 @@ def read_turn(turn_id: uuid.UUID) -> StoredTurn:
     asked, answer = exchange_of(turn)
     log = TurnLog(turn.run)
     question = asked.content if asked else ""
-    log.append(ClaimedTurn.of(turn, question, is_new=False).first_event())
+    log.append(ClaimedTurn(turn, question, is_new=False).first_event())
     if turn.status == TurnStatus.AWAITING_APPROVAL:
         for pending in pending_calls(turn_id):
             log.append(awaiting(pending.call, round_index=turn.rounds))
@@ -544,24 +545,24 @@ def _may_have_gone_on(log: TurnLog) -> bool:
 
 def _opened(claim: Claim) -> tuple[ClaimedTurn, TurnRequest | None]:
     """Claim a turn and read its context in one step; the request is `None` where another process runs the turn."""
-    turn, request = claim()
-    if not turn.is_new:
-        return turn, None
+    claimed, request = claim()
+    if not claimed.is_new:
+        return claimed, None
     try:
         with still_there(), translation.override(request.language):
-            return turn, replace(request, context=load_context(request))
+            return claimed, replace(request, context=load_context(request))
     except (DatabaseError, ConversationNotFoundError) as error:
-        logger.warning("what a turn starts from could not be read round_id=%s: %s", turn.turn_id, error)
-        return turn, request
+        logger.warning("what a turn starts from could not be read round_id=%s: %s", claimed.turn.pk, error)
+        return claimed, request
     except Exception:  # it is claimed: it reads again by itself, and ends by name where that fails
-        logger.exception("what the turn starts from could not be read round_id=%s", turn.turn_id)
-        return turn, request
+        logger.exception("what the turn starts from could not be read round_id=%s", claimed.turn.pk)
+        return claimed, request
 
 
 def _stored_claim(turn_id: uuid.UUID, language: str, *, is_new: bool) -> tuple[ClaimedTurn, TurnRequest]:
     turn = Turn.objects.select_related("conversation").get(pk=turn_id)
     asked, _answer = exchange_of(turn)
-    claimed = ClaimedTurn.of(turn, asked.content if asked else "", is_new=is_new)
+    claimed = ClaimedTurn(turn, asked.content if asked else "", is_new=is_new)
     return claimed, TurnRequest.of(turn.conversation, claimed.question, language, claimed)
 
 

@@ -6,7 +6,7 @@ A question is stored when its turn is claimed, once for a client's message id; t
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -28,35 +28,20 @@ TITLE_CHARACTERS = 50
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
-    """A turn and its question. `is_new`: the caller's to run. `is_first`: nothing was written to the conversation before."""
+    """A turn with its conversation, and its question. `is_new`: the caller's to run. `is_first`: nothing was written to the
+    conversation before."""
 
-    turn_id: uuid.UUID
-    conversation_id: uuid.UUID
-    client_message_id: str
+    turn: Turn
     question: str
-    title: str
     is_new: bool
     is_first: bool = False
-    run: int = 0
-
-    @classmethod
-    def of(cls, turn: Turn, question: str, *, is_new: bool) -> "ClaimedTurn":
-        return cls(
-            turn_id=turn.pk,
-            conversation_id=turn.conversation_id,
-            client_message_id=turn.client_message_id,
-            question=question,
-            title=turn.conversation.title,
-            is_new=is_new,
-            run=turn.run,
-        )
 
     def first_event(self) -> Meta:
         return Meta(
-            turn_id=self.turn_id,
-            conversation_id=self.conversation_id,
-            client_message_id=self.client_message_id,
-            title=self.title,
+            turn_id=self.turn.pk,
+            conversation_id=self.turn.conversation_id,
+            client_message_id=self.turn.client_message_id,
+            title=self.turn.conversation.title,
             question=self.question,
         )
 
@@ -83,7 +68,7 @@ def claim_turn(
             turns = Turn.objects.filter(conversation=conversation_id).select_related("conversation")
             own = turns.filter(client_message_id=client_message_id).first()
             if own is not None:
-                return ClaimedTurn.of(own, question, is_new=False)
+                return ClaimedTurn(own, question, is_new=False)
             if not _drop_paused_turn(conversation_id):
                 break
     raise TurnRunningError(f"Conversation {conversation_id} has a running turn.")
@@ -99,16 +84,16 @@ def _claim(
     turn = Turn.objects.create(
         conversation=conversation, parent_id=parent, client_message_id=client_message_id, lease_expires_at=now + lease
     )
-    is_first, title = not named and conversation.version == 0, named or default_title(question)
+    conversation.title = named or default_title(question)
     # A conversation that has not branched has no leaf.
     new_leaf = None if leaf is None and replaces is None else turn.pk
     written = Conversation.objects.filter(pk=conversation_id, leaf=leaf).update(
-        title=title, version=F("version") + 1, updated_at=now, leaf=new_leaf
+        title=conversation.title, version=F("version") + 1, updated_at=now, leaf=new_leaf
     )
     if not written:
         raise IntegrityError(f"The branch of {conversation_id} changed meanwhile.")
     Message.objects.create(conversation_id=conversation_id, turn=turn, role=Role.USER, content=question)
-    return replace(ClaimedTurn.of(turn, question, is_new=True), title=title, is_first=is_first)
+    return ClaimedTurn(turn, question, is_new=True, is_first=not named and conversation.version == 0)
 
 
 def _drop_paused_turn(conversation_id: uuid.UUID) -> bool:

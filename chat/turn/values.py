@@ -224,13 +224,13 @@ class TurnRequest:
             deployment_id=conversation.deployment_id,
             question=question,
             language=language,
-            turn_id=claimed.turn_id if claimed else None,
+            turn_id=claimed.turn.pk if claimed else None,
             conversation_id=conversation.pk,
             user_id=conversation.user_id,
             phase=conversation.phase,
             project=conversation.project,
             is_first=claimed.is_first if claimed else False,
-            run=claimed.run if claimed else 0,
+            run=claimed.turn.run if claimed else 0,
             given=GivenContext.of(conversation),
         )
 

@@ -122,7 +122,7 @@ class Desk:
         if not self.running:
             return
         claimed = self.running.pop(at % len(self.running))
-        run = Turn.objects.filter(pk=claimed.turn_id).values_list("run", flat=True).first()
+        run = Turn.objects.filter(pk=claimed.turn.pk).values_list("run", flat=True).first()
         if run is None:
             return
         save_answer(claimed, "answer", run=run, language=["fr", "en"][at % 2], **ENDS[at % 3])

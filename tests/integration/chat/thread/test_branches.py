@@ -33,7 +33,7 @@ def asked(conversation: Conversation, question: str, replaces: uuid.UUID | None 
         conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question=question, replaces=replaces
     )
     save_answer(claimed, f"answer to {question}")
-    return claimed.turn_id
+    return claimed.turn.pk
 
 
 def questions(conversation: Conversation) -> list[str]:

@@ -22,7 +22,7 @@ class ClaimTests(TestCase):
         conversation = make_conversation()
         claimed = claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où est la mairie ?")
         message = Message.objects.for_conversation(conversation.pk).get()
-        assert (message.role, message.content, message.turn_id) == (Role.USER, "Où est la mairie ?", claimed.turn_id)
+        assert (message.role, message.content, message.turn_id) == (Role.USER, "Où est la mairie ?", claimed.turn.pk)
 
     def test_turn_of_a_dead_process_is_interrupted_and_frees_the_conversation(self) -> None:
         conversation = make_conversation()
@@ -85,7 +85,7 @@ class ReadingTests(TestCase):
         make_exchange(conversation, "q1", "a1")
         make_exchange(conversation, "q2", "", status=TurnStatus.FAILED)
         claimed = claim_turn(conversation_id=conversation.pk, client_message_id="c", question="q3")
-        assert previous_question(conversation_id=conversation.pk, turn_id=claimed.turn_id) == "q2"
+        assert previous_question(conversation_id=conversation.pk, turn_id=claimed.turn.pk) == "q2"
 
     def test_exchanges_come_oldest_first_and_finished_only(self) -> None:
         conversation, other = make_conversation(), make_conversation()

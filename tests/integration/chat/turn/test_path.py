@@ -86,7 +86,7 @@ def claimed(conversation: Conversation, question: str, replaces: uuid.UUID | Non
         deployment_id=conversation.deployment_id,
         question=question,
         language="fr",
-        turn_id=turn.turn_id,
+        turn_id=turn.turn.pk,
         conversation_id=conversation.pk,
         user_id=conversation.user_id,
         is_first=turn.is_first,
