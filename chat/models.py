@@ -188,6 +188,8 @@ class Turn(models.Model):
     #: The agent's name then; empty where the deployment had one agent.
     answered_by = models.CharField(_("agent"), max_length=200, blank=True, default="")
     trace = models.JSONField(_("trace"), default=list, blank=True)
+    #: What was said up to its end, on its branch, in short (`chat.runs.afterwards`); empty where none was written.
+    summary = models.TextField(blank=True, default="", db_default="", editable=False)
     error_code = models.CharField(_("erreur"), max_length=50, blank=True, default="")
     #: Renewed by the process that runs the turn; past it, the process is taken for dead.
     lease_expires_at = models.DateTimeField(editable=False)
@@ -327,22 +329,6 @@ class Message(models.Model):
         if self.turn is not None and self.turn.answer_source == AnswerSource.MEMORY_GUARD:
             return MessageType.CACHED_RESPONSE
         return MessageType.RESPONSE
-
-
-class ThreadSummary(models.Model):
-    """What was said up to the end of a turn, on its branch, in short (`chat.runs.afterwards`)."""
-
-    turn = models.OneToOneField(
-        Turn, on_delete=models.CASCADE, primary_key=True, related_name="summary", verbose_name=_("tour")
-    )
-    text = models.TextField(_("texte"))
-
-    class Meta:
-        verbose_name = _("résumé")
-        verbose_name_plural = _("résumés")
-
-    def __str__(self) -> str:
-        return self.text[:60]
 
 
 class ToolRound(models.Model):

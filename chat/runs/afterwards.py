@@ -16,7 +16,7 @@ from django.db.models import F
 from agents.database import in_database, short_write
 from agents.effective import EffectiveConfig, current_config
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, language_model
-from chat.models import AnswerSource, ThreadSummary, Turn, TurnStatus
+from chat.models import AnswerSource, Turn, TurnStatus
 from chat.thread.messages import check_isolation, earlier_versions
 from chat.thread.turns import is_unnamed, rename_conversation
 from chat.thread.verdicts import report_again
@@ -185,6 +185,5 @@ def _keep_summary(turn_id: uuid.UUID, written: Reply, trace: Trace) -> None:
             prompt_tokens=F("prompt_tokens") + written.usage.prompt_tokens,
             completion_tokens=F("completion_tokens") + written.usage.completion_tokens,
             trace=[*turn.trace, *trace.lines],
+            summary=written.text,
         )
-        if written.text:
-            ThreadSummary.objects.update_or_create(turn=turn, defaults={"text": written.text})

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from django.utils.translation import gettext as _
@@ -10,7 +11,7 @@ from django.utils.translation import gettext_noop
 from agents.database import in_database
 from agents.effective import EffectiveConfig, current_config, with_settings
 from agents.llm.base import PromptMessage, language_model
-from chat.models import ThreadSummary, Turn
+from chat.models import Turn
 from chat.protocol import Source
 from chat.rendering import escape_citations
 from chat.thread.messages import finished_exchanges, previous_question
@@ -67,17 +68,12 @@ def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
 
 def summarised(history: list[Exchange]) -> list[Exchange]:
     """The exchanges for a prompt, with the newest summary in the place of those that it covers; empty without one."""
-    if not history:
-        return []
-    found: dict[uuid.UUID | None, Exchange] = {
-        turn: Exchange(conversation, _(SUMMARY_REQUEST), text, turn)
-        for turn, conversation, text in ThreadSummary.objects.filter(
-            turn__in=[exchange.turn_id for exchange in history]
-        ).values_list("turn", "turn__conversation", "text")
-    }
-    for position in reversed(range(len(history))):
-        if (summary := found.get(history[position].turn_id)) is not None:
-            return [summary, *history[position + 1 :]]
+    turns = Turn.objects.filter(pk__in=[exchange.turn_id for exchange in history]).exclude(summary="")
+    texts = dict(turns.values_list("pk", "summary"))
+    for position, exchange in reversed(list(enumerate(history, start=1))):
+        if exchange.turn_id in texts:
+            summary = replace(exchange, question=_(SUMMARY_REQUEST), answer=texts[exchange.turn_id])
+            return [summary, *history[position:]]
     return []
 
 

@@ -11,7 +11,7 @@ from agents.database import in_database
 from agents.llm.base import Reply
 from agents.models import Deployment
 from chat.errors import IsolationError
-from chat.models import Conversation, ThreadSummary, Turn
+from chat.models import Conversation, Turn
 from chat.runs.afterwards import write_with_model
 from chat.thread.messages import show_version
 from chat.thread.turns import claim_turn
@@ -56,8 +56,8 @@ class SummaryTests(LibraryCase):
 
     async def stored(self) -> list[tuple[str, Turn]]:
         def found() -> list[tuple[str, Turn]]:
-            rows = ThreadSummary.objects.filter(turn__conversation=self.conversation)
-            return [(row.text, row.turn) for row in rows.select_related("turn").order_by("pk")]
+            turns = Turn.objects.filter(conversation=self.conversation).exclude(summary="")
+            return [(turn.summary, turn) for turn in turns]
 
         return await in_database(found)
 
@@ -98,7 +98,7 @@ class SummaryTests(LibraryCase):
                 second = await ask(conversation)
                 assert LONG.strip() in prompt(2)[2]
             assert steps(second)["prompt"] == "built"
-        assert not await ThreadSummary.objects.aexists()
+        assert not await Turn.objects.exclude(summary="").aexists()
 
     async def test_conversation_deleted_meanwhile_keeps_nothing(self) -> None:
         gone = Conversation.objects.filter(pk=self.conversation.pk)
@@ -109,7 +109,7 @@ class SummaryTests(LibraryCase):
 
         with scripted([LONG]), mock.patch("chat.runs.afterwards._written", deleting):
             await ask(self.conversation)
-        assert not await ThreadSummary.objects.aexists()
+        assert not await Turn.objects.aexists()
 
     async def test_exchange_of_another_conversation_never_reaches_the_model(self) -> None:
         foreign = Exchange(uuid.uuid4(), SUMMARY_REQUEST, "secret", uuid.uuid4())
@@ -133,7 +133,7 @@ class CoverageTests(TestCase):
         return [(exchange.question, exchange.answer) for exchange in summarised(history)]
 
     def keep(self, number: int, text: str) -> None:
-        ThreadSummary.objects.create(turn=self.turns[number], text=text)
+        Turn.objects.filter(pk=self.turns[number].pk).update(summary=text)
 
     def test_exchanges_after_the_summary_are_raw(self) -> None:
         self.keep(1, "until 1")
@@ -146,7 +146,7 @@ class CoverageTests(TestCase):
 
     def test_summary_of_another_conversation_is_not_used(self) -> None:
         other = make_exchange(make_conversation(self.conversation.deployment), "q", "a")
-        ThreadSummary.objects.create(turn=other, text="secret")
+        Turn.objects.filter(pk=other.pk).update(summary="secret")
         assert self.told() == []
 
     def test_summary_belongs_to_its_branch(self) -> None:
