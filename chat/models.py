@@ -3,7 +3,7 @@
 A *turn* is one user message to one final answer. Messages are written by `chat.thread` only, and read for a model
 through `Message.objects.for_conversation`. What must never happen twice is a constraint here. Turns make a tree: an
 edited question is another turn under the same `parent` (`chat.thread.messages`). A *round* is one recall of the model
-after tools: planned (`ToolRound`) before they run, messages in one batch (`AppliedOperation`) after.
+after tools: planned (`ToolRound`) before they run, messages in one batch after.
 """
 
 import hashlib
@@ -269,7 +269,10 @@ class Message(models.Model):
     tool_calls = models.JSONField(_("appels d’outils"), default=list, blank=True)
     tool_call_id = models.CharField(max_length=100, blank=True, default="", editable=False)
     name = models.CharField(_("outil"), max_length=64, blank=True, default="")
+    #: Of the batch that brought it; a batch whose messages are there was applied, and a replay changes nothing.
     operation_id = models.UUIDField(null=True, blank=True, editable=False)
+    #: Of the first message of a batch of the batch endpoint.
+    idempotency_key = models.CharField(max_length=100, blank=True, default="", db_default="", editable=False)
     relance_index = models.PositiveSmallIntegerField(null=True, blank=True, editable=False)
     success = models.BooleanField(_("réussi"), null=True, blank=True)
     error = models.TextField(_("erreur"), blank=True, default="")
@@ -297,6 +300,11 @@ class Message(models.Model):
                 fields=["conversation", "operation_id"],
                 condition=Q(role="assistant", operation_id__isnull=False),
                 name="one_request_per_operation",
+            ),
+            models.UniqueConstraint(
+                fields=["conversation", "idempotency_key"],
+                condition=~Q(idempotency_key=""),
+                name="one_batch_per_idempotency_key",
             ),
             models.CheckConstraint(
                 condition=~Q(role="tool") | Q(operation_id__isnull=False) & ~Q(tool_call_id="") & ~Q(name=""),
@@ -406,31 +414,6 @@ class ToolExecution(models.Model):
         """As its round asks for it."""
         asked = self.round.tool_calls[self.position]
         return RequestedCall(self.tool_call_id, self.name, asked["function"]["arguments"])
-
-
-class AppliedOperation(models.Model):
-    """A batch that is in the thread. Its row is what makes a replay harmless."""
-
-    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="applied_operations")
-    operation_id = models.UUIDField(editable=False)
-    idempotency_key = models.CharField(max_length=100, blank=True, default="")
-    round_index = models.PositiveSmallIntegerField()
-    #: The conversation's version that this operation made.
-    version = models.PositiveIntegerField()
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["conversation", "operation_id"], name="one_application_per_operation"),
-            models.UniqueConstraint(
-                fields=["conversation", "idempotency_key"],
-                condition=~Q(idempotency_key=""),
-                name="one_operation_per_idempotency_key",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return str(self.operation_id)
 
 
 def secret_hash(secret: str) -> str:

@@ -19,7 +19,6 @@ from agents.llm.base import RequestedCall
 from chat.errors import ApprovalOverError, InvalidToolMessageError, ThreadConflictError
 from chat.models import (
     OPEN_STATUSES,
-    AppliedOperation,
     Approval,
     Conversation,
     ExecutionState,
@@ -90,13 +89,7 @@ def append_batch(batch: Batch, *, max_tool_calls: int, expected_version: int | N
         if batch.messages[0].role == Role.TOOL:
             _require_open_calls(conversation, batch.messages, limit=max_tool_calls + 1)
         version = _next_version(conversation, expected_version)
-        AppliedOperation.objects.create(
-            conversation=conversation,
-            operation_id=batch.operation_id,
-            idempotency_key=batch.idempotency_key,
-            round_index=batch.round_index,
-            version=version,
-        )
+        batch.messages[0].idempotency_key = batch.idempotency_key
         for message in batch.messages:
             message.turn_id, message.after = batch.turn_id, None if batch.turn_id else conversation.leaf
             message.operation_id, message.relance_index = batch.operation_id, batch.round_index
@@ -106,12 +99,10 @@ def append_batch(batch: Batch, *, max_tool_calls: int, expected_version: int | N
 
 def _replay(conversation: Conversation, batch: Batch) -> BatchResult | None:
     """The stored messages of an operation that was applied before."""
-    applied = AppliedOperation.objects.filter(conversation=conversation)
-    if applied.filter(operation_id=batch.operation_id).exists():
-        messages = Message.objects.for_conversation(conversation.pk)
-        stored = messages.filter(operation_id=batch.operation_id)
-        return BatchResult(applied=False, messages=tuple(stored), version=conversation.version)
-    if batch.idempotency_key and applied.filter(idempotency_key=batch.idempotency_key).exists():
+    messages = Message.objects.for_conversation(conversation.pk)
+    if stored := tuple(messages.filter(operation_id=batch.operation_id)):
+        return BatchResult(applied=False, messages=stored, version=conversation.version)
+    if batch.idempotency_key and messages.filter(idempotency_key=batch.idempotency_key).exists():
         raise InvalidToolMessageError(
             "idempotency key reused", public_message=_("« Idempotency-Key » a déjà servi à une autre opération.")
         )
@@ -215,13 +206,16 @@ def _close_calls(conversation_id: uuid.UUID, failures: Sequence[Message], *, aft
     return append_batch(repair, max_tool_calls=len(failures)).version
 
 
+def is_applied(conversation_id: uuid.UUID) -> Exists:
+    """Of a round of this conversation: whether it is in the thread, with its request."""
+    thread = Message.objects.for_conversation(conversation_id).filter(role=Role.ASSISTANT)
+    return Exists(thread.filter(operation_id=OuterRef("operation_id")))
+
+
 def apply_abandoned_rounds(conversation_id: uuid.UUID) -> None:
     """Bring rounds of turns that ended into the thread: the results they had stay known, the rest is interrupted."""
-    applied = AppliedOperation.objects.filter(
-        conversation=OuterRef("conversation"), operation_id=OuterRef("operation_id")
-    )
     abandoned = (
-        ToolRound.objects.filter(~Exists(applied), conversation=conversation_id)
+        ToolRound.objects.filter(~is_applied(conversation_id), conversation=conversation_id)
         .exclude(turn__status__in=OPEN_STATUSES)
         .prefetch_related("executions")
     )
@@ -258,10 +252,8 @@ class LoopState:
 def load_loop(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, limit: int) -> LoopState:
     """Read the thread from the database, repaired, and this turn's own rounds."""
     thread = load_thread(conversation_id=conversation_id, limit=limit, turn_id=turn_id)
-    applied = AppliedOperation.objects.filter(conversation=conversation_id, operation_id=OuterRef("operation_id"))
-    rows = list(
-        ToolRound.objects.filter(turn=turn_id).annotate(is_applied=Exists(applied)).prefetch_related("executions")
-    )
+    rounds = ToolRound.objects.filter(turn=turn_id).annotate(is_applied=is_applied(conversation_id))
+    rows = list(rounds.prefetch_related("executions"))
     open_rows = [row for row in rows if not row.is_applied]
     return LoopState(
         thread=thread,

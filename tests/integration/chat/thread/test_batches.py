@@ -13,7 +13,7 @@ from django.test import Client, TestCase, TransactionTestCase
 
 from agents.models import Deployment
 from chat.errors import InvalidToolMessageError, ThreadConflictError
-from chat.models import AppliedOperation, Conversation, Message, Role, ServiceToken, secret_hash
+from chat.models import Conversation, Message, Role, ServiceToken, secret_hash
 from chat.thread.rounds import Batch, BatchResult, append_batch, load_thread
 from tests.admin_pages import superuser_client
 from tests.constants import override
@@ -69,7 +69,6 @@ class BatchTests(TestCase):
             with pytest.raises(InvalidToolMessageError):
                 append(self.conversation, messages)
         assert self.contents() == []
-        assert AppliedOperation.objects.count() == 0
         assert fresh(self.conversation).version == 0
 
     def test_tool_messages_alone_answer_the_calls_that_the_thread_left_open(self) -> None:

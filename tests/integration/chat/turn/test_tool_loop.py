@@ -24,7 +24,6 @@ from agents.models import Agent
 from chat.errors import IsolationError, ThreadConflictError
 from chat.models import (
     AnswerSource,
-    AppliedOperation,
     Conversation,
     ExecutionState,
     Message,
@@ -259,7 +258,8 @@ class SectionTwoTests(LoopTestCase):
         for _ in range(2):
             with self.story(asking(call("clock")), asking(call("weather", city="L")), ["Fin."]):
                 await self.ask(conversation=self.conversation)
-        applied = [o.operation_id async for o in AppliedOperation.objects.all()]
+        requests = Message.objects.filter(role=Role.ASSISTANT).exclude(operation_id=None)
+        applied = [request.operation_id async for request in requests]
         assert len(set(applied)) == len(applied) == 4
 
     async def test_operation_id_is_derived_and_stored_before_the_tools_run(self) -> None:
@@ -275,7 +275,8 @@ class SectionTwoTests(LoopTestCase):
         turn = await Turn.objects.aget()
         expected = operation_id_of(turn.conversation_id, turn.pk, 0)
         assert seen == [[expected]]
-        assert [o.operation_id async for o in AppliedOperation.objects.all()] == [expected]
+        requests = Message.objects.filter(role=Role.ASSISTANT).exclude(operation_id=None)
+        assert [request.operation_id async for request in requests] == [expected]
 
     async def test_409_conflict_is_reloaded_and_replayed_aucun_doublon(self) -> None:
         def interfere() -> dict[str, object]:
