@@ -31,7 +31,7 @@ from chat.access.permissions import Reader, owned_conversation, owned_turn
 from chat.access.rate_limits import address_of, limit_asking
 from chat.errors import RateLimitedError, ServerStoppingError, TurnNotFoundError
 from chat.models import Conversation, Turn
-from chat.protocol import AskFrame, DecisionFrame, Done, Event, Failure, ResumeFrame, RetryFrame, StopFrame, parse_frame
+from chat.protocol import Done, Event, Failure, parse_ask, parse_frame, valid_event_id, valid_tool_call_id, valid_uuid
 from chat.rendering import render_answer
 from chat.runs.runner import runner
 from chat.telemetry import SOCKETS
@@ -191,29 +191,30 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def _handle(self, text: str) -> None:
         frame = parse_frame(text)
-        match frame:
-            case AskFrame(client_message_id=client_message_id) as asked:
+        match frame["type"]:
+            case "ask":
+                asked = parse_ask(frame)
                 await self._rights.check_again()
                 async with runner.place() as place:
-                    await self._limit(client_message_id)
+                    await self._limit(asked.client_message_id)
                     turn_id = await runner.start(self.conversation, asked, language=self._language, place=place)
                 self._follow(turn_id, after=0)
-            case StopFrame():
+            case "stop":
                 await self._rights.check_again()
                 await runner.stop_anywhere(self.conversation.pk)
-            case ResumeFrame(turn_id, last_event_id):
+            case "resume":
+                turn_id, after = valid_uuid("turnId", frame.get("turnId")), valid_event_id(frame.get("lastEventId", 0))
                 await self._turn(turn_id)
-                self._follow(turn_id, after=last_event_id)
-            case RetryFrame(turn_id):
-                turn = await self._turn(turn_id)
+                self._follow(turn_id, after=after)
+            case "retry":
+                turn = await self._turn(valid_uuid("turnId", frame.get("turnId")))
                 await self._limit()
                 await runner.retry(turn, language=self._language)
-                self._follow(turn_id, after=0)
-            case DecisionFrame(turn_id, tool_call_id, is_approved):
+                self._follow(turn.pk, after=0)
+            case "approve" | "deny" as said:
+                turn_id, call = valid_uuid("turnId", frame.get("turnId")), valid_tool_call_id(frame.get("toolCallId"))
                 turn = await self._turn(turn_id)
-                if await runner.decide(
-                    turn, tool_call_id=tool_call_id, is_approved=is_approved, language=self._language
-                ):
+                if await runner.decide(turn, tool_call_id=call, is_approved=said == "approve", language=self._language):
                     self._follow(turn_id, after=0)
 
     async def _turn(self, turn_id: uuid.UUID) -> Turn:

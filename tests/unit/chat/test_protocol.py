@@ -1,7 +1,9 @@
 """Frames and texts in: whole characters in UTF-8, and refusals that name the field."""
 
 import json
-import uuid
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,36 +11,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.errors import InvalidMessageError, UnreadableTextError
-from chat.protocol import AskFrame, ResumeFrame, StopFrame, parse_frame, parse_json_object, read_json, valid_question
+from chat.protocol import (
+    AskFrame,
+    parse_ask,
+    parse_frame,
+    parse_json_object,
+    read_json,
+    valid_event_id,
+    valid_question,
+    valid_uuid,
+)
 from knowledge.language.typed import courtesy_in
 from tests.constants import override
 
 
-def test_ask_frame_is_parsed() -> None:
+def test_question_of_a_frame_is_parsed() -> None:
     frame = parse_frame(json.dumps({"type": "ask", "message": " Bonjour ? ", "clientMessageId": "a1"}))
-    assert frame == AskFrame(message="Bonjour ?", client_message_id="a1")
-
-
-def test_stop_and_resume_frames_are_parsed() -> None:
-    turn = uuid.uuid4()
-    resume = json.dumps({"type": "resume", "turnId": str(turn), "lastEventId": 4})
-    assert parse_frame('{"type": "stop"}') == StopFrame()
-    assert parse_frame(resume) == ResumeFrame(turn_id=turn, last_event_id=4)
+    assert parse_ask(frame) == AskFrame(message="Bonjour ?", client_message_id="a1")
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "{",
-        '{"type": "dance"}',
-        '{"type": "resume", "turnId": "x"}',
-        '{"type": "resume", "turnId": "5a0f2c64-6a3e-4c50-9f0e-8a6c8f6f1c1d", "lastEventId": 1e999}',
-        '{"type": "ask"}',
-        "[" * 9000,
-    ],
+    "read", [partial(valid_uuid, "turnId", "x"), partial(valid_event_id, math.inf), partial(parse_ask, {})]
 )
+def test_malformed_field_is_refused(read: Callable[[], object]) -> None:
+    with pytest.raises(InvalidMessageError):
+        read()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"type": "dance"}', '{"type": ["ask"]}', "[" * 9000])
 def test_malformed_frame_is_refused(text: str) -> None:
     with pytest.raises(InvalidMessageError):
         parse_frame(text)
