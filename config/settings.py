@@ -225,7 +225,6 @@ MEMORY_DB_PATH = env.str("MEMORY_DB_PATH", default="") or str(DATA_DIR / "agents
 # --- Documents -------------------------------------------------------------------------------------------------------
 
 MAX_DOCUMENT_BYTES = env.int("MAX_DOCUMENT_BYTES", default=50 * 1024 * 1024)
-FILE_UPLOAD_HANDLERS = ["chat.page.views.UploadsTogether", "django.core.files.uploadhandler.TemporaryFileUploadHandler"]
 #: A file is read in a process of its own, which may take this long and this much memory (address space).
 PARSE_TIMEOUT_SECONDS = 300.0
 PARSE_MEMORY_BYTES = 2 * 1024**3

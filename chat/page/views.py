@@ -13,7 +13,6 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
-from django.core.files.uploadhandler import MemoryFileUploadHandler
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import get_object_or_404, redirect, render
@@ -314,25 +313,6 @@ def _found(request: HttpRequest, token: str) -> tuple[CitedPassage | None, Cited
     return passage, cited_pages(passage.source.get("chunk_id"), agent_ids=showing)
 
 
-#: All files of one form together.
-MAX_UPLOAD_BYTES = 500 * 1024 * 1024
-
-
-class _FilesTooLargeError(RequestDataTooBig):
-    """All files of a form."""
-
-
-class UploadsTogether(MemoryFileUploadHandler):
-    """Refuses a form whose files together are larger than `MAX_UPLOAD_BYTES`, before any of them is read."""
-
-    def handle_raw_input(
-        self, input_data: Any, META: Any, content_length: int, boundary: str, encoding: str | None = None
-    ) -> None:
-        if content_length > MAX_UPLOAD_BYTES:
-            raise _FilesTooLargeError
-        super().handle_raw_input(input_data, META, content_length, boundary, encoding)
-
-
 def failed(request: HttpRequest) -> HttpResponse:
     """Answer an overload: JSON for programs, a page that comes back by itself for a browser."""
     error = storage_error(sys.exc_info()[1])
@@ -352,8 +332,6 @@ def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
             message = _("Trop de lignes à la fois : au plus %(limit)d. Filtrez la liste, puis recommencez.")
             limit = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
             return _said(request, MessageTooLargeError("too many fields", public_message=message % {"limit": limit}))
-        if isinstance(exception, _FilesTooLargeError):
-            return _said(request, MessageTooLargeError.beyond(MAX_UPLOAD_BYTES))
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         message = _(
             "Ce texte dépasse %(limit)d Mo. Revenez à la page précédente, où votre saisie est encore, et donnez-le comme "

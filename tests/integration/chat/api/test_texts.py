@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import Client, TestCase
 from drf_spectacular.generators import SchemaGenerator
@@ -18,7 +17,6 @@ from chat.api.batches import MAX_BATCH_BYTES
 from chat.api.framework import EXAMPLES
 from chat.api.openai import API_MAX_BODY_BYTES
 from chat.models import Conversation, Feedback, Message
-from chat.page import views
 from config.asgi import django_application
 from config.version import VERSION
 from tests.factories import make_api_key, make_deployment, make_service_token
@@ -260,10 +258,4 @@ class ChunkedBodyTests(LibraryCase):
 class AnnouncedBodyTests(TestCase):
     def test_json_of_the_interface(self) -> None:
         response = self.client.post("/api/conversations/", b" " * 3 * 1024**2, "application/json")
-        assert (response.status_code, response.json()["code"]) == (413, "message_too_large")
-
-    def test_files_of_one_form_together(self) -> None:
-        form = {"first": SimpleUploadedFile("a.txt", b"a" * 600), "second": SimpleUploadedFile("b.txt", b"b" * 600)}
-        with mock.patch.object(views, "MAX_UPLOAD_BYTES", 1_000):
-            response = self.client.post("/admin/login/", form)
         assert (response.status_code, response.json()["code"]) == (413, "message_too_large")
