@@ -52,7 +52,7 @@ from agents.models import Agent, Deployment
 from chat.errors import ThreadConflictError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Event
-from chat.thread.rounds import Batch, append_batch, load_thread
+from chat.thread.rounds import append_batch, load_thread
 from chat.thread.turns import claim_turn, interrupt_stale_turns
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest
@@ -391,23 +391,15 @@ def write_meanwhile(conversation: Conversation) -> None:
     """The other writer: batches of its own, each against the version it read, replayed on conflict, and once more."""
     for number in range(FOREIGN_BATCHES):
         batch = make_batch(conversation, f"other-{number}")
-        operation, version = uuid.uuid4(), 0
+        version = 0
         while True:
             try:
-                _append(conversation, batch, operation, version)
+                append_batch(batch, max_tool_calls=10, expected_version=version)
                 break
             except ThreadConflictError as conflict:
                 version = conflict.version
-        if _append(conversation, batch, operation, version).applied:
+        if append_batch(batch, max_tool_calls=10, expected_version=version).applied:
             raise AssertionError("a replay was applied")
-
-
-def _append(conversation: Conversation, batch: list[Message], operation: uuid.UUID, version: int) -> Any:
-    return append_batch(
-        Batch(conversation.pk, batch, operation_id=operation, round_index=0),
-        expected_version=version,
-        max_tool_calls=10,
-    )
 
 
 def claimed(conversation: Conversation) -> Turn:

@@ -281,7 +281,11 @@ def make_batch(conversation: Conversation, *calls: str) -> list[Message]:
     """A block to be written: the request, and a tool message for each call."""
     asked = [RequestedCall(call, "lookup", "{}") for call in calls]
     request = Message(
-        conversation_id=conversation.pk, role=Role.ASSISTANT, tool_calls=[call.as_json() for call in asked]
+        conversation_id=conversation.pk,
+        role=Role.ASSISTANT,
+        tool_calls=[call.as_json() for call in asked],
+        operation_id=uuid.uuid4(),
+        relance_index=0,
     )
     return [
         request,

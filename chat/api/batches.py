@@ -31,7 +31,7 @@ from chat.errors import InvalidMessageError, MessageTooLargeError, ServiceTokenE
 from chat.models import Conversation, Message, ServiceToken
 from chat.telemetry import log_batch
 from chat.thread.messages import branch_turns, in_turn_order
-from chat.thread.rounds import Batch, append_batch
+from chat.thread.rounds import append_batch
 
 Schema = dict[str, Any]
 #: A message by its role: the `assistant` message with its calls, or the `tool` message of one of them.
@@ -75,7 +75,10 @@ def _read_batch(data: Schema, conversation_id: uuid.UUID) -> tuple[uuid.UUID, in
         raise ValidationError({"messages": errors})
     if any(message.get("relance_index", index) != index for message in data["messages"]):
         raise ValidationError({"relance_index": [_("Les messages portent une autre relance que le lot.")]})
-    return serializers.UUIDField().run_validation(data["operation_id"]), index, messages
+    operation_id = serializers.UUIDField().run_validation(data["operation_id"])
+    for read in messages:
+        read.operation_id, read.relance_index = operation_id, index
+    return operation_id, index, messages
 
 
 def _thread_message(message: Schema, conversation_id: uuid.UUID) -> Message:
@@ -199,14 +202,9 @@ class BatchView(SessionView):
         if round_index >= config.max_rounds:
             message = _("Au plus %(limit)d relances.") % {"limit": config.max_rounds}
             raise ValidationError({"relance_index": [message]})
-        batch = Batch(
-            conversation.pk,
-            messages,
-            operation_id=operation_id,
-            round_index=round_index,
-            idempotency_key=request.headers["Idempotency-Key"][:100],
-        )
-        result = append_batch(batch, max_tool_calls=config.max_tool_calls, expected_version=_expected_version(request))
+        messages[0].idempotency_key = request.headers["Idempotency-Key"][:100]
+        expected = _expected_version(request)
+        result = append_batch(messages, max_tool_calls=config.max_tool_calls, expected_version=expected)
         log_batch("appended", turn_id=None, operation_id=operation_id, round_index=round_index, applied=result.applied)
         conversation.refresh_from_db()
         data = _thread(conversation, result.messages) | {"operation_id": operation_id, "relance_index": round_index}

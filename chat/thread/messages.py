@@ -265,10 +265,12 @@ def failure_content(code: str, message: str) -> str:
 
 
 def tool_message(request: Message, call: RequestedCall, **columns: Any) -> Message:
-    """What a call of this request came to."""
+    """What a call of this request came to, in the same batch."""
     return Message(
         conversation_id=request.conversation_id,
         turn_id=request.turn_id,
+        operation_id=request.operation_id,
+        relance_index=request.relance_index,
         role=Role.TOOL,
         tool_call_id=call.id,
         name=call.name,

@@ -57,18 +57,6 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """One round of tools: the request, then its tool messages in the order of the calls."""
-
-    conversation_id: uuid.UUID
-    messages: Sequence[Message]
-    operation_id: uuid.UUID
-    round_index: int
-    turn_id: uuid.UUID | None = None
-    idempotency_key: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class BatchResult:
     """`applied` is false for a replay; `messages` are the stored ones of the operation either way."""
 
@@ -77,32 +65,34 @@ class BatchResult:
     version: int
 
 
-def append_batch(batch: Batch, *, max_tool_calls: int, expected_version: int | None = None) -> BatchResult:
-    """Store one round of tools, whole or not at all, and once. Raises `InvalidToolMessageError`, or
-    `ThreadConflictError` where the thread is no longer at `expected_version`.
+def append_batch(
+    messages: Sequence[Message], *, max_tool_calls: int, expected_version: int | None = None
+) -> BatchResult:
+    """Store one round of tools (the request, then its tool messages in the order of the calls), whole or not at all, and
+    once for its operation. Raises `InvalidToolMessageError`, or `ThreadConflictError` where the thread is no longer at
+    `expected_version`.
     """
-    check_batch(batch.messages, max_tool_calls=max_tool_calls)
+    check_batch(messages, max_tool_calls=max_tool_calls)
+    first = messages[0]
     with short_write():
-        conversation = hold_conversation(batch.conversation_id)
-        if (replay := _replay(conversation, batch)) is not None:
+        conversation = hold_conversation(first.conversation_id)
+        if (replay := _replay(conversation, first)) is not None:
             return replay
-        if batch.messages[0].role == Role.TOOL:
-            _require_open_calls(conversation, batch.messages, limit=max_tool_calls + 1)
+        if first.role == Role.TOOL:
+            _require_open_calls(conversation, messages, limit=max_tool_calls + 1)
         version = _next_version(conversation, expected_version)
-        batch.messages[0].idempotency_key = batch.idempotency_key
-        for message in batch.messages:
-            message.turn_id, message.after = batch.turn_id, None if batch.turn_id else conversation.leaf
-            message.operation_id, message.relance_index = batch.operation_id, batch.round_index
-        stored = Message.objects.bulk_create(batch.messages)
+        for message in messages:
+            message.after = None if message.turn_id else conversation.leaf
+        stored = Message.objects.bulk_create(messages)
     return BatchResult(applied=True, messages=tuple(stored), version=version)
 
 
-def _replay(conversation: Conversation, batch: Batch) -> BatchResult | None:
+def _replay(conversation: Conversation, first: Message) -> BatchResult | None:
     """The stored messages of an operation that was applied before."""
     messages = Message.objects.for_conversation(conversation.pk)
-    if stored := tuple(messages.filter(operation_id=batch.operation_id)):
+    if stored := tuple(messages.filter(operation_id=first.operation_id)):
         return BatchResult(applied=False, messages=stored, version=conversation.version)
-    if batch.idempotency_key and messages.filter(idempotency_key=batch.idempotency_key).exists():
+    if first.idempotency_key and messages.filter(idempotency_key=first.idempotency_key).exists():
         raise InvalidToolMessageError(
             "idempotency key reused", public_message=_("« Idempotency-Key » a déjà servi à une autre opération.")
         )
@@ -135,11 +125,13 @@ def _next_version(conversation: Conversation, expected_version: int | None) -> i
     return conversation.version + 1
 
 
-def round_batch(planned: ToolRound) -> Batch:
+def round_batch(planned: ToolRound) -> list[Message]:
     """A planned round as its batch; a call that did not end is said to be interrupted."""
     request = Message(
         conversation_id=planned.conversation_id,
         turn_id=planned.turn_id,
+        operation_id=planned.operation_id,
+        relance_index=planned.round_index,
         role=Role.ASSISTANT,
         content=planned.content,
         tool_calls=planned.tool_calls,
@@ -162,13 +154,7 @@ def round_batch(planned: ToolRound) -> Batch:
             timestamp=execution.finished_at,
         )
         messages.append(message)
-    return Batch(
-        planned.conversation_id,
-        messages,
-        operation_id=planned.operation_id,
-        round_index=planned.round_index,
-        turn_id=planned.turn_id,
-    )
+    return messages
 
 
 def load_thread(*, conversation_id: uuid.UUID, limit: int, turn_id: uuid.UUID | None = None) -> Thread:
@@ -178,7 +164,7 @@ def load_thread(*, conversation_id: uuid.UUID, limit: int, turn_id: uuid.UUID | 
     turns = None if leaf is None else branch_turns(conversation_id, turn_id or leaf)
     messages = newest_messages(conversation_id, turns, limit)
     if open_calls := _open_calls(messages):
-        version = _close_calls(conversation_id, open_calls, after=messages[-1])
+        version = _close_calls(open_calls, after=messages[-1])
         messages += open_calls
     return Thread(conversation_id, tuple(repaired(messages)), version)
 
@@ -194,16 +180,12 @@ def _open_calls(messages: Sequence[Message]) -> list[Message]:
     return []
 
 
-def _close_calls(conversation_id: uuid.UUID, failures: Sequence[Message], *, after: Message) -> int:
+def _close_calls(failures: Sequence[Message], *, after: Message) -> int:
     """Store failures for the calls that the end of the thread leaves open; once, whoever loads it at the same time."""
-    repair = Batch(
-        conversation_id,
-        failures,
-        operation_id=uuid.uuid5(conversation_id, f"repair:{after.id}"),
-        round_index=0,
-        turn_id=after.turn_id,
-    )
-    return append_batch(repair, max_tool_calls=len(failures)).version
+    operation_id = uuid.uuid5(after.conversation_id, f"repair:{after.id}")
+    for failure in failures:
+        failure.operation_id, failure.relance_index = operation_id, 0
+    return append_batch(failures, max_tool_calls=len(failures)).version
 
 
 def is_applied(conversation_id: uuid.UUID) -> Exists:

@@ -1,6 +1,5 @@
 """The admin of conversations and turns."""
 
-import uuid
 from typing import Any
 
 from django.contrib.admin.models import DELETION, LogEntry
@@ -8,7 +7,7 @@ from django.test import TestCase
 
 from agents.admin_base import admin_url
 from chat.models import AnswerSource, Conversation, Feedback, Message, Role, ServiceToken, SharedThread, Turn
-from chat.thread.rounds import Batch, append_batch
+from chat.thread.rounds import append_batch
 from chat.thread.turns import claim_turn
 from tests.admin_pages import client_of, make_staff, run_action, superuser_client
 from tests.factories import fresh, make_batch, make_conversation, make_exchange, make_service_token
@@ -128,7 +127,9 @@ class WhyPageTest(TestCase):
     def test_the_thread_shows_which_tools_were_asked_for_what_they_said_and_its_other_versions(self) -> None:
         turn = make_answered(rounds=1, stop_reason="answered", efficiency=95.0)
         messages = make_batch(turn.conversation, "a")
-        append_batch(Batch(turn.conversation_id, messages, uuid.uuid4(), 0, turn_id=turn.pk), max_tool_calls=10)
+        for message in messages:
+            message.turn = turn
+        append_batch(messages, max_tool_calls=10)
         claim_turn(
             conversation_id=turn.conversation_id, client_message_id="a", question="Et demain ?", replaces=turn.pk
         )

@@ -14,18 +14,15 @@ from django.test import Client, TestCase, TransactionTestCase
 from agents.models import Deployment
 from chat.errors import InvalidToolMessageError, ThreadConflictError
 from chat.models import Conversation, Message, Role, ServiceToken, secret_hash
-from chat.thread.rounds import Batch, BatchResult, append_batch, load_thread
+from chat.thread.rounds import BatchResult, append_batch, load_thread
 from tests.admin_pages import superuser_client
 from tests.constants import override
 from tests.factories import fresh, make_batch, make_conversation, make_deployment, make_exchange, make_service_token
 from tests.waiting import in_threads
 
 
-def append(conversation: Conversation, messages: list[Message], **changes: Any) -> BatchResult:
-    options = {"max_tool_calls": 10, "expected_version": None}
-    how = {name: changes.pop(name, default) for name, default in options.items()}
-    batch = {"operation_id": uuid.uuid4(), "round_index": 0, **changes}
-    return append_batch(Batch(conversation.pk, messages, **batch), **how)
+def append(messages: list[Message], version: int | None = None) -> BatchResult:
+    return append_batch(messages, max_tool_calls=10, expected_version=version)
 
 
 def wire(*calls: str, relance_index: int = 0) -> list[dict[str, Any]]:
@@ -61,13 +58,13 @@ class BatchTests(TestCase):
     def test_ordre_respecte_tools_in_another_order_than_the_calls_are_refused(self) -> None:
         request, first, second = make_batch(self.conversation, "a", "b")
         with pytest.raises(InvalidToolMessageError):
-            append(self.conversation, [request, second, first])
+            append([request, second, first])
 
     def test_atomicite_an_invalid_message_leaves_nothing_of_the_batch(self) -> None:
         request, first, _second = make_batch(self.conversation, "a", "b")
         for messages in ([request, first], [request], [], [first], [request, first, first]):
             with pytest.raises(InvalidToolMessageError):
-                append(self.conversation, messages)
+                append(messages)
         assert self.contents() == []
         assert fresh(self.conversation).version == 0
 
@@ -75,11 +72,11 @@ class BatchTests(TestCase):
         request, first, second = make_batch(self.conversation, "a", "b")
         self.store_request(request)
         with pytest.raises(InvalidToolMessageError):
-            append(self.conversation, [first])
-        append(self.conversation, [first, second])
+            append([first])
+        append([first, second])
         assert [call for _role, call in self.contents()] == ["", "a", "b"]
         with pytest.raises(InvalidToolMessageError):
-            append(self.conversation, [first, second])
+            append(make_batch(self.conversation, "a", "b")[1:])
 
     def store_request(self, request: Message) -> None:
         """What no verb writes: a request whose tools are missing."""
@@ -101,7 +98,7 @@ class BatchTests(TestCase):
         assert thread.version == 1
 
     def test_deduplication_is_a_constraint_on_operation_and_call(self) -> None:
-        result = append(self.conversation, make_batch(self.conversation, "a"))
+        result = append(make_batch(self.conversation, "a"))
         stored = result.messages[1]
         stored.pk = None
         with pytest.raises(IntegrityError), transaction.atomic():
@@ -111,8 +108,10 @@ class BatchTests(TestCase):
 
     def test_a_turn_still_has_one_question_and_one_answer(self) -> None:
         turn = make_exchange(self.conversation, "q", "a")
-        append(self.conversation, make_batch(self.conversation, "x"), turn_id=turn.pk)
-        append(self.conversation, make_batch(self.conversation, "x"), turn_id=turn.pk)
+        for batch in (make_batch(self.conversation, "x"), make_batch(self.conversation, "x")):
+            for message in batch:
+                message.turn = turn
+            append(batch)
         with pytest.raises(IntegrityError), transaction.atomic():
             Message.objects.create(conversation=self.conversation, turn=turn, role=Role.ASSISTANT, content="b")
 
@@ -322,14 +321,14 @@ class FiftyWriters(TransactionTestCase):
 
         def write(number: int) -> None:
             batch = make_batch(conversation, f"{number}-a", f"{number}-b")
-            operation, version = uuid.uuid4(), 0 if number % 2 else None
+            version = 0 if number % 2 else None
             while True:
                 try:
-                    first = append(conversation, batch, operation_id=operation, expected_version=version)
+                    first = append(batch, version)
                     break
                 except ThreadConflictError as conflict:
                     version = conflict.version
-            again = append(conversation, batch, operation_id=operation)
+            again = append(batch)
             assert (first.applied, again.applied) == (True, False)
 
         in_threads(*(partial(write, number) for number in range(50)))

@@ -21,7 +21,7 @@ from chat.thread.messages import (
     show_version,
     versions_on,
 )
-from chat.thread.rounds import Batch, append_batch, load_thread, recent_tools
+from chat.thread.rounds import append_batch, load_thread, recent_tools
 from chat.thread.turns import claim_turn, reopen_turn
 from chat.turn.prompt import load_exchanges
 from tests.factories import make_batch, make_conversation, make_deployment, make_exchange, save_answer
@@ -102,7 +102,7 @@ class BranchTests(TestCase):
         asked(self.conversation, "q2 edited", replaces=self.turns[2])
         version = load_thread(conversation_id=self.conversation.pk, limit=50).version
         show_version(self.conversation.pk, self.turns[2])
-        batch = Batch(self.conversation.pk, make_batch(self.conversation, "late"), uuid.uuid4(), round_index=0)
+        batch = make_batch(self.conversation, "late")
         with pytest.raises(ThreadConflictError):
             append_batch(batch, max_tool_calls=10, expected_version=version)
 
@@ -159,9 +159,7 @@ class TreeProperties(PropertyTestCase):
             current = lines[-1]
             if kind == "batch" and current:
                 name = f"call{number}"
-                messages = make_batch(conversation, name)
-                batch = Batch(conversation.pk, messages, uuid.uuid4(), round_index=0)
-                append_batch(batch, max_tool_calls=10)
+                append_batch(make_batch(conversation, name), max_tool_calls=10)
                 batches[name] = current
                 continue
             if kind == "show" and made:

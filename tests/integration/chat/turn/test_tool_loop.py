@@ -35,7 +35,7 @@ from chat.models import (
     TurnStatus,
 )
 from chat.protocol import Tool
-from chat.thread.rounds import Batch, append_batch, load_thread, operation_id_of
+from chat.thread.rounds import append_batch, load_thread, operation_id_of
 from chat.thread.turns import interrupt_stale_turns
 from chat.turn.path import run_turn
 from chat.turn.tool_loop import BATCH_TRIES, choose_tools
@@ -281,8 +281,7 @@ class SectionTwoTests(LoopTestCase):
     async def test_409_conflict_is_reloaded_and_replayed_aucun_doublon(self) -> None:
         def interfere() -> dict[str, object]:
             """Let somebody else write meanwhile."""
-            messages = make_batch(self.conversation, "other")
-            append_batch(Batch(self.conversation.pk, messages, uuid.uuid4(), 0), max_tool_calls=10)
+            append_batch(make_batch(self.conversation, "other"), max_tool_calls=10)
             return {}
 
         with (
