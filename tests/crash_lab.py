@@ -372,7 +372,7 @@ def play(turn: Turn, *, fatal: int = 0) -> None:
     steps.watch(
         chat.turn.tool_loop, "plan_round", "start_call", "execute_calls", "finish_call", "apply_round", "load_loop"
     )
-    steps.watch(chat.thread.rounds, "_next_version", "_row", "_replay")
+    steps.watch(chat.thread.rounds, "_next_version", "_replay")
     steps.watch(chat.turn.path, "save_exchange")
     request = TurnRequest(
         deployment_id=turn.conversation.deployment_id,

@@ -82,17 +82,13 @@ def forget() -> None:
 
 
 def limit_asking(person: uuid.UUID | int | None, address: str, *, what: str = "ask") -> None:
-    """Count a question, or a retry, against the limits of a person (user or visitor) and of an address."""
+    """Count a question, or a retry, against the limits of a person (user or visitor) and of an address. `what`: "open" is
+    a conversation opened without a question, counted apart."""
     limits = _current_limits()
     _take(
         (f"{what}:person:{person}" if person else "", limits.get("asks_per_minute_user")),
         (f"{what}:address:{address}" if address else "", limits.get("asks_per_minute_address")),
     )
-
-
-def limit_opening(person: uuid.UUID | int | None, address: str) -> None:
-    """Count a conversation opened without a question; its limit equals that of questions, counted apart."""
-    limit_asking(person, address, what="open")
 
 
 def limit_reading(what: str, person: uuid.UUID | int | None, address: str) -> None:

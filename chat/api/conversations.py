@@ -38,7 +38,7 @@ from chat.access.permissions import (
     owned_conversations,
     start_conversation,
 )
-from chat.access.rate_limits import address_of, limit_opening, limit_reading
+from chat.access.rate_limits import address_of, limit_asking, limit_reading
 from chat.api.serializers import (
     ConversationListSerializer,
     ConversationSerializer,
@@ -149,7 +149,7 @@ class ConversationViewSet(
         form = NewConversationSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         reader = Reader.of(request)
-        limit_opening(reader.person, address_of(request))
+        limit_asking(reader.person, address_of(request), what="open")
         deployment = open_deployment(reader.user, form.validated_data["deployment"])
         conversation = start_conversation(
             reader,

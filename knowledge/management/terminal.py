@@ -56,11 +56,11 @@ def progress_bar(unit: str) -> Iterator[OnProgress]:
 
 
 @contextmanager
-def row_bar() -> Iterator[Callable[[int, int], None]]:
-    """A bar that follows (done, total) of one phase."""
-    with tqdm(unit="row", file=sys.stderr, dynamic_ncols=True, disable=None) as bar:
+def row_bar(unit: str = "row") -> Iterator[Callable[..., None]]:
+    """A bar that follows (done, total), whatever it is told besides."""
+    with tqdm(unit=unit, file=sys.stderr, dynamic_ncols=True, disable=None) as bar:
 
-        def advance(done: int, total: int) -> None:
+        def advance(done: int, total: int, *_phase: object) -> None:
             bar.total = total
             bar.update(done - bar.n)
 

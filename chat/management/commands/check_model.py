@@ -1,28 +1,18 @@
 """`check_model`: what the configured language model can be trusted with, and what to switch off."""
 
-import sys
 from typing import Any
-
-from tqdm import tqdm
 
 from agents.jobs import carry_out, enqueue
 from agents.models import JobKind
 from chat.staff.model_check import told
-from knowledge.management.terminal import JsonCommand
+from knowledge.management.terminal import JsonCommand, row_bar
 
 
 class Command(JsonCommand):
     help = "Try the configured language model with the calls of production."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with tqdm(unit="check", file=sys.stderr, dynamic_ncols=True) as bar:
-
-            def advance(done: int, total: int, phase: Any = "", /) -> None:
-                bar.total = total
-                bar.set_description(str(phase), refresh=False)
-                bar.update(done - bar.n)
-                bar.refresh()
-
+        with row_bar("check") as advance:
             outcome = carry_out(enqueue(JobKind.MODEL_CHECK, tells=False).pk, on_progress=advance)
         report = outcome.value if outcome else {"model": "", "rows": []}
         rows = told(report)
