@@ -449,12 +449,14 @@ def _under_sections(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
             run.append(row)
             continue
         outer = open_[: max(len(open_) - len(run), 0)] if run else open_
+        if sum(map(len, run)) > CHUNK_MAX_CHARACTERS:  # rows of their own, such as questions to be ticked
+            yield from (("", each) for each in run[:-1])
+            run = run[-1:]
         yield "\n".join(outer), "\n".join([*run, row])
         if run:
             open_ = [*outer, *run] if sum(map(len, run)) <= TINY_CHARACTERS else []
             run = []
-    if run:
-        yield "", "\n".join(run)
+    yield from (("", each) for each in run)
 
 
 def _is_section(row: str) -> bool:
@@ -471,7 +473,7 @@ def _short_rows(row: str, room: int) -> Iterator[str]:
         return
     *above, last = row.split("\n")
     label, *cells = table_cells(last)
-    if len(label) > room // 4:
+    if len(label) > room // 4 or not any(cells):
         label, cells = "", [label, *cells]
     first = len(table_cells(last)) - len(cells)
     for column, cell in enumerate(cells):

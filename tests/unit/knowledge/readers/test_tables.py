@@ -142,6 +142,17 @@ def test_row_longer_than_a_passage_keeps_its_cells_in_their_columns_under_its_na
     assert columns == [cell.split() for cell in cells]
 
 
+@pytest.mark.parametrize("last", ["", "| Signature | Paul | Marie |"])
+def test_rows_of_nothing_but_a_question_to_tick_are_read_to_the_last(last: str) -> None:
+    asked = [f"As-tu déjà eu mal au genou numéro {n} pendant plus d’un jour ?" for n in range(90)]
+    text = "\n".join(
+        ["| Depuis un an | OUI | NON |", "| --- | --- | --- |", *(f"| {each} |  |  |" for each in asked), last]
+    )
+    passages = [passage.content for passage in chunk_document(parse_document(text.encode(), filename="a.md"))]
+    assert all(any(each in passage for passage in passages) for each in asked)
+    assert max(map(len, passages)) < 2_000
+
+
 def test_caption_of_a_table_stands_above_each_of_its_parts() -> None:
     rows = "".join(f"<tr><td>Prestation numéro {n}</td><td>{n} €</td></tr>" for n in range(200))
     page = f"<h1>Mairie</h1><p>Texte.</p><table><caption>Tarifs 2026</caption><tr><th>Nom<th>Prix</tr>{rows}</table>"
