@@ -22,7 +22,7 @@ from knowledge.chunking import ChunkDraft, Place
 from knowledge.errors import PagePictureError
 from knowledge.models import Chunk, Document, DocumentStatus, SourceType
 from knowledge.readers.base import ParsedDocument, PlacedLine
-from knowledge.readers.pdf.drawing import UndrawablePageError, draw_page
+from knowledge.readers.drawing import UndrawablePageError, draw_page
 
 #: The picture of a cited page: enough to read A4 on a wide screen (150 dots an inch are 2.2 million), and how long
 #: drawing it may take.

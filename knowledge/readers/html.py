@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 from bs4 import BeautifulSoup, Comment, Tag
+from bs4.dammit import EncodingDetector
 from bs4.element import NavigableString
 from django.utils.translation import gettext as _
 
@@ -21,7 +22,6 @@ from knowledge.readers.base import Outline, ParsedDocument, one_line, outline_te
 from knowledge.readers.markup import HEADINGS, TAKEN_OUT, MarkupReader, attribute, tags_named, take_out_marks, tree_of
 from knowledge.readers.text import decode_text
 
-_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _DROPPED = frozenset(
     "script style nav footer noscript template iframe svg math object "
     "select input textarea canvas audio video head".split()
@@ -91,12 +91,10 @@ def html_fragment_text(fragment: str) -> str:
 
 
 def _decode_page(data: bytes, *, filename: str) -> str:
-    declared = _CHARSET.search(data[:4096])
+    declared = EncodingDetector.find_declared_encoding(data[:4096], is_html=True)
     if declared and b"\0" not in data[:4096]:
-        try:
-            return data.decode(declared[1].decode("ascii"))
-        except (LookupError, UnicodeError):
-            pass
+        with suppress(LookupError, UnicodeError):
+            return data.decode(declared)
     return decode_text(data, filename=filename)
 
 

@@ -21,6 +21,7 @@ import pypdfium2
 from django.conf import settings
 
 from knowledge.readers.base import PlacedLine
+from knowledge.readers.drawing import page_image
 
 #: A scanned page, drawn for Tesseract, and how long Tesseract may take for it.
 OCR_PAGE_PIXELS = 20_000_000
@@ -28,9 +29,8 @@ OCR_PAGE_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
 
-#: What Tesseract is made for, and the size of PDF's own unit.
+#: What Tesseract is made for.
 _DOTS_PER_INCH = 300
-_UNITS_PER_INCH = 72
 #: Of its table: how many columns, and the level of a row that is a word.
 _COLUMNS = 12
 _WORD = "5"
@@ -91,17 +91,10 @@ def command() -> str:
 
 def _picture(document: Any, number: int) -> tuple[bytes, int, int]:
     """A page in grey as Tesseract reads it, with its width and height in pixels."""
-    page = document[number - 1]
-    width, height = page.get_size()
-    # A page may claim any size.
-    most = math.sqrt(OCR_PAGE_PIXELS / (width * height))
-    bitmap = page.render(scale=min(_DOTS_PER_INCH / _UNITS_PER_INCH, most), grayscale=True)
+    image = page_image(document, number, pixels=OCR_PAGE_PIXELS, dots=_DOTS_PER_INCH, grayscale=True)
     picture = io.BytesIO()
-    bitmap.to_pil().save(picture, "PPM")
-    size = bitmap.width, bitmap.height
-    bitmap.close()
-    page.close()
-    return picture.getvalue(), *size
+    image.save(picture, "PPM")
+    return picture.getvalue(), *image.size
 
 
 def _read(picture: bytes, *, seconds: float) -> str:

@@ -75,7 +75,7 @@ class _Reader:
         self._document = document
         self._outline = Outline()
         self._numbers = _Numbers(document)
-        self._styles = {style.get(f"{_W}styleId"): style for style in document.styles.element.iter(f"{_W}style")}
+        self._styles = {style.style_id: style for style in document.styles}
         self._said: dict[tuple[str, str], str] = {}
         self._notes = _footnotes(document)
         #: The notes of items, which stand after their list.
@@ -178,13 +178,9 @@ class _Reader:
     def _of_style(self, name: str, path: str) -> str:
         """What a style or one that it is based on says, looked up once."""
         if (name, path) not in self._said:
-            said, style = "", self._styles.get(name)
-            for _step in range(_LONGEST_STYLES):
-                if said or style is None:
-                    break
-                said = _value(style, path.replace(_W, ""), "on") if style.find(path) is not None else ""
-                style = self._styles.get(_value(style, "basedOn"))
-            self._said[name, path] = said
+            styles = (style.element for style in _based(self._styles.get(name)))
+            said = (_value(style, path.replace(_W, ""), "on") for style in styles if style.find(path) is not None)
+            self._said[name, path] = next(filter(None, said), "")
         return self._said[name, path]
 
     def _height(self, run: Any, part: Any) -> int:
@@ -298,7 +294,7 @@ def _based(style: Any) -> Iterator[Any]:
         if style is None:
             return
         yield style
-        style = style.base_style
+        style = getattr(style, "base_style", None)  # styles of numbering have none
 
 
 def _address(part: Any, around: Sequence[Any], fields: Sequence[str]) -> str:

@@ -330,18 +330,7 @@ def _spaced_table(rows: Sequence[Sequence[Line]]) -> Table | None:
         return None
     if not any(re.search(r"\w", cell.text) for row in rows for cell in row[:1]):
         return None  # bullets, far from their items
-    return _by_white_space(cells, box)
-
-
-def _by_white_space(lines: Sequence[Line], box: tuple[float, float, float, float]) -> Table | None:
-    rows = text_rows(lines)
-    several = [row for row in rows if len(row) > 1]
-    if len(several) < 2 or len(several) < 0.5 * len(rows):
-        return None
-    starts = _columns([line for row in several for line in row])
-    if len(starts) < 2 or (len(starts) == 2 and median(len(line.text) for row in several for line in row) > _PROSE):
-        return None
-    return _by_text(lines, [*starts, box[2]], box)
+    return _by_text(cells, [*starts, box[2]], box)
 
 
 def _columns(lines: Sequence[Line]) -> list[float]:

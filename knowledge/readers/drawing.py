@@ -2,7 +2,7 @@
 are read.
 
 The child loads PDFium alone (no Django), so that a page takes a fraction of a second: `python -m
-knowledge.readers.pdf.drawing BYTES SECONDS PAGE PIXELS`, the file on standard input, a PNG on standard output.
+knowledge.readers.drawing BYTES SECONDS PAGE PIXELS`, the file on standard input, a PNG on standard output.
 """
 
 import math
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from typing import Any
 
-_MODULE = "knowledge.readers.pdf.drawing"
+_MODULE = "knowledge.readers.drawing"
 _UNITS_PER_INCH = 72
 #: Sharper than a screen shows it costs without being seen.
 _MOST_DOTS_PER_INCH = 150
@@ -40,26 +40,26 @@ def draw_page(data: bytes, page: int, *, pixels: int, seconds: float, memory: in
     return done.stdout
 
 
-def _draw(data: bytes, number: int, pixels: int) -> Any:
-    import pypdfium2
-
-    document = pypdfium2.PdfDocument(data)
+def page_image(document: Any, number: int, *, pixels: int, dots: int, grayscale: bool = False) -> Any:
+    """A page (from 1) of an opened PDF in so many dots an inch, fewer where it would have more pixels."""
     page = document[number - 1]
     width, height = page.get_size()
     # A page may claim any size; each side is rounded up.
     most = 0.995 * math.sqrt(pixels / (width * height))
-    scale = min(_MOST_DOTS_PER_INCH / _UNITS_PER_INCH, most)
-    return page.render(scale=scale).to_pil()
+    return page.render(scale=min(dots / _UNITS_PER_INCH, most), grayscale=grayscale).to_pil()
 
 
 def main() -> None:
     import resource
 
+    import pypdfium2
+
     memory, seconds, page, pixels = map(int, sys.argv[1:5])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    _draw(sys.stdin.buffer.read(), page, pixels).save(sys.stdout.buffer, "PNG")
+    document = pypdfium2.PdfDocument(sys.stdin.buffer.read())
+    page_image(document, page, pixels=pixels, dots=_MOST_DOTS_PER_INCH).save(sys.stdout.buffer, "PNG")
 
 
 if __name__ == "__main__":
