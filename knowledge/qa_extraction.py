@@ -60,9 +60,8 @@ def _by_heading(blocks: Sequence[Block], *, title: str, above: int) -> Iterator[
 
 
 def _asking_path(block: Block, *, above: int) -> tuple[str, ...]:
-    """The path down to the outermost heading that asks, if one does; guessed headings do not count."""
-    marked = block.headings[: len(block.headings) - block.inferred]
-    for depth, heading in enumerate(marked, start=1):
+    """The path down to the outermost heading that asks, if one does."""
+    for depth, heading in enumerate(block.headings, start=1):
         if depth > above and asks(heading) and len(heading) <= QA_MAX_QUESTION_CHARACTERS:
             return block.headings[:depth]
     return ()
@@ -91,7 +90,6 @@ def _answered_heading(path: tuple[str, ...], section: Sequence[Block], *, title:
         headings=path[:-1],
         kind="qa",
         question=_in_context(path[-1], (title, *path[:-1])),
-        inferred=min(first.inferred, len(path) - 1),
     )
 
 

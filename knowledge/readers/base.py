@@ -63,18 +63,12 @@ _NO_TITLE = re.compile(
     r"sans (?:titre|nom)|scan|numérisation|image|img|mod[eè]le|template|brouillon|draft)[\s_-]*\d*",
     re.IGNORECASE,
 )
-_INTERROGATIVE = re.compile(
-    r"(?:comment|pourquoi|combien|quand|qui|que|quoi|où|quel(?:le)?s?|lequel|laquelle|lesquel(?:le)?s|"
-    r"est-ce|peut-on|puis-je|dois-je|faut-il|how|what|when|where|who|why|which|can|could|do|does|is|"
-    r"are|should)\b|qu['’]",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A paragraph, a list, a table… A `title` is a heading that has nothing under it. `inferred` counts the last headings,
-    guessed from plain lines; `anchor` opens a page at the block or its heading.
+    """A paragraph, a list, a table… A `title` is a heading that has nothing under it; `anchor` opens a page at the block or
+    its heading.
     """
 
     text: str
@@ -83,7 +77,6 @@ class Block:
     question: str = ""
     category: str = ""
     page: int | None = None
-    inferred: int = 0
     anchor: str = ""
 
 
@@ -132,11 +125,10 @@ class Outline:
         self._items: list[str] = []
         self._margins: list[tuple[int, int]] = []
         self._stack: list[_Heading] = []
-        self._inferred: tuple[str, ...] = ()
 
     @property
     def path(self) -> tuple[str, ...]:
-        return tuple(heading.text for heading in self._stack) + self._inferred
+        return tuple(heading.text for heading in self._stack)
 
     @property
     def anchor(self) -> str:
@@ -186,10 +178,6 @@ class Outline:
         )
         self.notices += [said % {"slides": some_numbers(slides)}] if slides else []
 
-    def infer_headings(self, *texts: str) -> None:
-        """Set the guessed headings below the real ones; the caller has prose to put under them."""
-        self._inferred = tuple(bare_text(text) for text in texts)
-
     def add(
         self, text: str, *, kind: BlockKind = "prose", question: str = "", page: int | None = None, anchor: str = ""
     ) -> None:
@@ -199,7 +187,6 @@ class Outline:
             return
         self.end_list()
         self.leave_out()
-        inferred = len(self._inferred)
         self.blocks.append(
             Block(
                 text if kind in ("code", "list") else text.strip(),
@@ -208,7 +195,6 @@ class Outline:
                 question=one_line(question),
                 category=self.category,
                 page=page or self.page,
-                inferred=inferred,
                 anchor=anchor or self.anchor,
             )
         )
@@ -237,8 +223,8 @@ class Outline:
         )
 
     def _root(self) -> str:
-        """The heading that all blocks stand under, if there is one that the source marks."""
-        roots = {block.headings[: len(block.headings) - block.inferred][:1] for block in self.blocks}
+        """The heading that all blocks stand under, if there is one."""
+        roots = {block.headings[:1] for block in self.blocks}
         return roots.pop()[0] if len(roots) == 1 and () not in roots else ""
 
     def end_list(self) -> None:
@@ -248,7 +234,6 @@ class Outline:
 
     def _close(self, level: int) -> None:
         self.end_list()
-        self._inferred = ()
         while self._stack and self._stack[-1].level >= level:
             heading = self._stack.pop()
             if not heading.used:
@@ -269,9 +254,7 @@ def _undoubled(block: Block, title: str) -> Block:
     for heading in block.headings:
         if heading.casefold() != (kept[-1] if kept else title).casefold():
             kept.append(heading)
-    if len(kept) == len(block.headings):
-        return block
-    return replace(block, headings=tuple(kept), inferred=min(block.inferred, len(kept)))
+    return replace(block, headings=tuple(kept))
 
 
 def outline_text(outline: Outline) -> str:
@@ -361,11 +344,6 @@ def is_page_count(text: str) -> bool:
 def asks(text: str) -> bool:
     """Whether a heading or label is a question: it ends with a question mark."""
     return bool(re.search(r"\w[\s»\"”’')*_]*\?[\s»\"”’')*_]*$", text))
-
-
-def seems_to_ask(text: str) -> bool:
-    """Also without a question mark, by its first word: only where the source marks questions (FAQ markup)."""
-    return asks(text) or (bool(_INTERROGATIVE.match(text.strip())) and len(text.split()) > 2)
 
 
 def counted(number: int, kind: str) -> str:

@@ -15,13 +15,13 @@ from knowledge.readers.base import (
     MAX_FILLED_CELLS,
     MAX_HEADER_ROWS,
     Outline,
+    asks,
     clean_text,
     counted,
     fenced,
     one_line,
     outline_text,
     raised,
-    seems_to_ask,
     table_text,
 )
 
@@ -117,10 +117,10 @@ def anchor_of(heading: Tag) -> str:
     for tag in tags_named(heading, ("a", "span", "strong"))[:5]:
         if found := attribute(tag, "id") or attribute(tag, "name"):
             return _bounded(found)
-    before = [node for node in heading.previous_siblings if str(node).strip()]
-    if before and isinstance(before[0], Tag) and not before[0].get_text(strip=True):
-        return _bounded(attribute(before[0], "id") or attribute(before[0], "name"))
-    return _bounded(attribute(heading.parent, "id")) if heading.parent is not None and not before else ""
+    before = next((node for node in heading.previous_siblings if str(node).strip()), None)
+    if isinstance(before, Tag) and not before.get_text(strip=True):
+        return _bounded(attribute(before, "id") or attribute(before, "name"))
+    return _bounded(attribute(heading.parent, "id")) if heading.parent is not None and before is None else ""
 
 
 def _bounded(anchor: str) -> str:
@@ -212,7 +212,10 @@ class MarkupReader:
         """Terms with what is said of them; anything else in the list stands where it was."""
         terms: list[Tag] = []
         answers: list[str] = []
-        for entry in _entries(tag):
+        for group in tag.find_all("div", recursive=False):
+            if group.find(["dt", "dd"], recursive=False):
+                group.unwrap()
+        for entry in [child for child in tag.children if isinstance(child, Tag)]:
             if entry.name == "dd":
                 answers.append(_fragment(entry, depth))
                 continue
@@ -232,7 +235,7 @@ class MarkupReader:
 
     def _question(self, label: str, text: str, *, anchor: str = "") -> None:
         """A label that asks with its answer, or any other with what stands under it."""
-        if label and text and seems_to_ask(label):
+        if label and text and asks(label):
             self._outline.add(text, kind="qa", question=label, anchor=anchor)
         else:
             title = _wrap(label, "**")
@@ -252,17 +255,6 @@ def _nearest(tag: Tag, names: Container[str], closed: Container[str]) -> list[Ta
         if node.name not in closed:
             pending.extend(list(node.children)[::-1])
     return found
-
-
-def _entries(tag: Tag) -> Iterator[Tag]:
-    """The terms and definitions of a list, groups opened, and what is neither."""
-    pending = [child for child in tag.children if isinstance(child, Tag)][::-1]
-    while pending:
-        child = pending.pop()
-        if child.name == "div" and _nearest(child, ("dt", "dd"), closed=("dl",)):
-            pending += [inner for inner in child.children if isinstance(inner, Tag)][::-1]
-        else:
-            yield child
 
 
 # Tables

@@ -53,11 +53,6 @@ def test_marked_lines_are_questions_and_answers(text: str, filename: str) -> Non
     assert found(text, filename) == [("Quel prix ?", "Dix euros."), ("Où ?", "Ici.")]
 
 
-def test_guessed_heading_that_asks_is_not_a_unit() -> None:
-    block = Block("Le locataire.", ("Qui est concerné ?",), inferred=1)
-    assert extract_questions([block]) == [block]
-
-
 def test_question_without_subject_takes_the_title() -> None:
     blocks = [Block("Le locataire.", ("Qui est concerné ?",))]
     (pair,) = extract_questions(blocks, title="Préavis")
