@@ -2,7 +2,7 @@
 
 What is shown is cut from the passage and its neighbours in its section (`widened`): a rule with its exception, a list
 with what announces it. A passage that is too long is one run of its blocks around the one that shares the question's
-rarest words; what is left out is marked. The sentence, item or row that shares most is in bold.
+rarest words; what is left out is marked. A sentence, item or row that says most of the question's words is in bold.
 """
 
 import re
@@ -29,6 +29,9 @@ LEAST_SHARE = 0.75
 
 QUOTES_INTRO = gettext_noop("Voici ce que disent les documents les plus proches de votre question :")
 _LEFT_OUT = "[…]"
+#: The share of the question's words from which a sentence is marked: below it four of five marks were at another place
+#: than the answer (`benchmarks/passages`).
+_MARKED_SHARE = 0.6
 #: Passages of a section that may be shown beside one that was found: so many before it, and after it.
 _BEFORE, _AFTER = 1, 2
 #: A stop after a short word is an abbreviation's (« art. L. 512 », « M. Dupont »): joining sentences is harmless.
@@ -288,13 +291,17 @@ def _units(block: _Block) -> tuple[str, list[_Block], str]:
 
 
 def _marked(text: str, question: str) -> str:
-    """The text with the sentence, item or row in bold that shares most with the question, if it has several."""
-    units = [unit for block in _blocks(text) if block.kind in ("prose", "list", "table") for unit in _units(block)[1]]
+    """The text with the sentence, item or row in bold that shares most with the question, if it says most of it."""
+    parts = [_units(block) for block in _blocks(text) if block.kind in ("prose", "list", "table")]
+    under = [(header, unit) for header, units, _between in parts for unit in units]
+    units = [unit for _header, unit in under]
     weights = _weights(units, question)
     best = max(range(len(units)), key=lambda at: (weights[at], -at), default=0)
     if len(units) < 2 or not weights[best]:
         return text
-    said = units[best].text
+    asked, said = content_stems(question), units[best].text
+    if len(asked & content_stems(under[best][0] + said)) < _MARKED_SHARE * len(asked):
+        return text
     if units[best].kind == "row":
         cells = [f" **{cell.strip()}** " if cell.strip() else cell for cell in said.strip().strip("|").split("|")]
         bold = f"|{'|'.join(cells)}|"
