@@ -26,7 +26,7 @@ ROUNDS = 25
 SPREAD_SECONDS = 0.06
 QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {tag}."
 #: What a conversation, or a turn, is referred to by.
-TABLES = ("conversation", "turn", "message", "feedback", "sharedthread", "toolround", "appliedoperation")
+TABLES = ("conversation", "turn", "message", "feedback", "sharedthread", "toolround")
 #: What others may be told of a conversation that goes while they ask for something.
 EXPECTED = {200, 201, 204, 404, 409}
 Frame = dict[str, Any]
