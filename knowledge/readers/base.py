@@ -67,8 +67,8 @@ _NO_TITLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A paragraph, a list, a table… A `title` is a heading that has nothing under it; `anchor` opens a page at the block or
-    its heading.
+    """A paragraph, a list, a table… A `title` is a heading that has nothing under it. `inferred` counts the last headings,
+    guessed from plain lines; `anchor` opens a page at the block or its heading.
     """
 
     text: str
@@ -77,6 +77,7 @@ class Block:
     question: str = ""
     category: str = ""
     page: int | None = None
+    inferred: int = 0
     anchor: str = ""
 
 
@@ -125,10 +126,11 @@ class Outline:
         self._items: list[str] = []
         self._margins: list[tuple[int, int]] = []
         self._stack: list[_Heading] = []
+        self._inferred: tuple[str, ...] = ()
 
     @property
     def path(self) -> tuple[str, ...]:
-        return tuple(heading.text for heading in self._stack)
+        return tuple(heading.text for heading in self._stack) + self._inferred
 
     @property
     def anchor(self) -> str:
@@ -178,6 +180,10 @@ class Outline:
         )
         self.notices += [said % {"slides": some_numbers(slides)}] if slides else []
 
+    def infer_headings(self, *texts: str) -> None:
+        """Set the guessed headings below the real ones; the caller has prose to put under them."""
+        self._inferred = tuple(bare_text(text) for text in texts)
+
     def add(
         self, text: str, *, kind: BlockKind = "prose", question: str = "", page: int | None = None, anchor: str = ""
     ) -> None:
@@ -187,6 +193,7 @@ class Outline:
             return
         self.end_list()
         self.leave_out()
+        inferred = len(self._inferred)
         self.blocks.append(
             Block(
                 text if kind in ("code", "list") else text.strip(),
@@ -195,6 +202,7 @@ class Outline:
                 question=one_line(question),
                 category=self.category,
                 page=page or self.page,
+                inferred=inferred,
                 anchor=anchor or self.anchor,
             )
         )
@@ -223,8 +231,8 @@ class Outline:
         )
 
     def _root(self) -> str:
-        """The heading that all blocks stand under, if there is one."""
-        roots = {block.headings[:1] for block in self.blocks}
+        """The heading that all blocks stand under, if there is one that the source marks."""
+        roots = {block.headings[: len(block.headings) - block.inferred][:1] for block in self.blocks}
         return roots.pop()[0] if len(roots) == 1 and () not in roots else ""
 
     def end_list(self) -> None:
@@ -234,6 +242,7 @@ class Outline:
 
     def _close(self, level: int) -> None:
         self.end_list()
+        self._inferred = ()
         while self._stack and self._stack[-1].level >= level:
             heading = self._stack.pop()
             if not heading.used:
@@ -254,7 +263,9 @@ def _undoubled(block: Block, title: str) -> Block:
     for heading in block.headings:
         if heading.casefold() != (kept[-1] if kept else title).casefold():
             kept.append(heading)
-    return replace(block, headings=tuple(kept))
+    if len(kept) == len(block.headings):
+        return block
+    return replace(block, headings=tuple(kept), inferred=min(block.inferred, len(kept)))
 
 
 def outline_text(outline: Outline) -> str:

@@ -1,6 +1,7 @@
 """Markdown, read as the page that it makes: a parser writes HTML, and `markup` reads it.
 
-What wikis and generators of sites put between the lines (templates, boxes, attributes) becomes its text, or nothing.
+What wikis and generators of sites put between the lines (templates, boxes, attributes) becomes its text, or nothing. A
+file of single long lines, whose titles and lists carry no mark, is read as plain lines between its marked headings.
 Indented code is not recognised: it is text by accident. Every pattern is bounded, and so is what the parser may cost.
 """
 
@@ -13,19 +14,31 @@ from itertools import chain, pairwise
 from pathlib import PurePath
 from typing import Any
 
-from bs4.element import NavigableString
+from bs4 import Tag
+from bs4.element import NavigableString, PageElement
 from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from knowledge.models import SourceType
-from knowledge.readers.base import Outline, ParsedDocument, bare_text, clean_text, raised
+from knowledge.readers.base import Outline, ParsedDocument, bare_text, clean_text, one_line, raised
 from knowledge.readers.html import drop_unread
-from knowledge.readers.markup import HEADINGS, MarkupReader, attribute, plain_text, tags_named, take_out_marks, tree_of
-from knowledge.readers.text import broken_at_margin, decode_text, join_lines, margin_width
+from knowledge.readers.markup import (
+    HEADINGS,
+    MarkupReader,
+    attribute,
+    inline_text,
+    plain_text,
+    tags_named,
+    take_out_marks,
+    tree_of,
+)
+from knowledge.readers.text import add_plain_lines, broken_at_margin, decode_text, join_lines, margin_width
 
 _FRONT_MATTER = re.compile(r"\A(?:---|\+\+\+)[ \t]*\n(.*?)\n(?:---|\.\.\.|\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL)
+#: Opening hours in a quotation have figures.
+_BREADCRUMB = re.compile(r"[^.?!\n\d]{2,120}\s[/›>»](?:\s[^.?!\n\d]*)?")
 #: Fewer unmarked lines than this say nothing about how the file is written.
 _ENOUGH_LINES = 12
 
@@ -110,9 +123,10 @@ def parse_markdown(data: bytes, *, filename: str) -> ParsedDocument:
         if any(sign in node for sign in "^~=[:") and node.find_parent(["code", "pre"]) is None:
             node.replace_with(_signs_read(node, outline.struck))
     outline.struck += take_out_marks(soup)
-    for heading in tags_named(soup, HEADINGS):
-        heading.string = bare_text(plain_text(heading))
-    MarkupReader(outline).read(soup.body or soup)
+    reader = _MarkdownReader(outline)
+    reader.has_plain_lines = found["has_plain_lines"]
+    reader.read(soup.body or soup)
+    reader.flush()
     title = bare_text(next((front[key] for key in ("title", "titre") if front.get(key)), ""))
     return outline.finish(filename=filename, source_type=SourceType.MARKDOWN, title=title)
 
@@ -145,7 +159,8 @@ def _read_inline(state: StateCore) -> None:
         if above.type == "paragraph_open" and above.level == 0 and token.type == "inline"
     ]
     lines = [line for token in of_page for line in token.content.split("\n")]
-    for token in of_page if len(lines) < _ENOUGH_LINES or broken_at_margin(lines) else ():
+    state.env["has_plain_lines"] = len(lines) >= _ENOUGH_LINES and not broken_at_margin(lines)
+    for token in [] if state.env["has_plain_lines"] else of_page:
         parts = re.split(r"(?<!\\)\\\n", token.content)
         joined = (join_lines(part.split("\n"), width=margin_width(lines)) for part in parts)
         token.content = "\n".join(chain.from_iterable(joined))
@@ -171,6 +186,47 @@ def _signs_read(node: NavigableString, struck: list[str]) -> str:
         return found["down"] or found["marked"] or found["alt"] or ("" if found["picture"] else found["wiki"]) or ""
 
     return _SIGNS.sub(read, str(node))
+
+
+class _MarkdownReader(MarkupReader):
+    """Reads paragraphs of the page itself as plain lines where the file is written so."""
+
+    has_plain_lines = False
+
+    def __init__(self, outline: Outline) -> None:
+        super().__init__(outline)
+        self._plain: list[str] = []
+
+    def _paragraph(self, run: list[PageElement]) -> None:
+        text = inline_text(run)
+        if text and self.has_plain_lines:
+            self._plain.extend(text.split("\n"))
+        else:
+            self._outline.add(text)
+
+    def _block(self, tag: Tag, depth: int) -> None:
+        if tag.name == "p":
+            self.read(tag, depth)
+            return
+        self.flush()
+        if tag.name in HEADINGS:
+            self._outline.heading(int(tag.name[1]), bare_text(plain_text(tag)), anchor=attribute(tag, "id"))
+            return
+        if tag.name != "blockquote":
+            super()._block(tag, depth)
+            return
+        text = one_line(tag.get_text())
+        first = not self._outline.blocks and not self._outline.category
+        if first and self._outline.title and _BREADCRUMB.fullmatch(text):
+            self._outline.category = text.strip(" /›>»")
+            return
+        self.has_plain_lines, mode = False, self.has_plain_lines
+        self.read(tag, depth)
+        self.has_plain_lines = mode
+
+    def flush(self) -> None:
+        lines, self._plain = self._plain, []
+        add_plain_lines(self._outline, lines)
 
 
 def without_templates(text: str) -> str:

@@ -26,9 +26,9 @@ def test_file_name_is_the_last_resort_for_a_title() -> None:
     assert parse("Bonjour.", "dossier/mes_notes.md").title == "mes notes"
 
 
-def test_quotation_under_the_title_is_text() -> None:
-    parsed = parse("# Piscine\n\n> Ouverte lundi / mardi de 9 h à 12 h\n\nTexte.")
-    assert [block.text for block in parsed.blocks] == ["Ouverte lundi / mardi de 9 h à 12 h", "Texte."]
+def test_breadcrumb_under_the_title_is_the_category() -> None:
+    parsed = parse("# Permis\n\n> Transports / Conduite\n\nTexte.")
+    assert [(block.text, block.category) for block in parsed.blocks] == [("Texte.", "Transports / Conduite")]
 
 
 def test_lists_tables_and_code_keep_their_marks() -> None:
@@ -55,6 +55,25 @@ def test_details_are_questions_and_answers() -> None:
     assert parsed.blocks[0].text == "- le maire\n- l’adjoint"
 
 
-def test_long_lines_stay_lines() -> None:
-    lines = ["Vous devez adresser votre demande complète au service compétent de votre commune de résidence. " * 2] * 12
-    assert parse("# T\n\n" + "\n".join(lines)).blocks[0].text == "\n".join(line.strip() for line in lines)
+LONG = "Vous devez adresser votre demande complète au service compétent de votre commune de résidence. " * 2
+
+
+def test_titles_without_marks_are_found_between_long_lines() -> None:
+    lines = []
+    for name in ("Conditions", "Pièces à fournir", "Délai de réponse", "Recours possible"):
+        lines += [name, LONG.strip(), LONG.strip()]
+    parsed = parse("# T\n\n" + "\n".join(lines))
+    assert {block.headings for block in parsed.blocks} == {
+        ("Conditions",),
+        ("Pièces à fournir",),
+        ("Délai de réponse",),
+        ("Recours possible",),
+    }
+    assert all(block.inferred == 1 for block in parsed.blocks)
+
+
+def test_items_without_bullets_stay_a_list_under_their_lead_in() -> None:
+    lines = [LONG.strip()] * 12 + ["Vous devez fournir :", "une copie du bail,", "et un timbre", LONG]
+    parsed = parse("# T\n\n" + "\n".join(lines))
+    assert [block.text for block in parsed.blocks if block.kind == "list"] == ["- une copie du bail,\n- et un timbre"]
+    assert not any(block.headings for block in parsed.blocks)

@@ -31,14 +31,25 @@ def test_underlined_titles_are_headings() -> None:
     assert [block.headings for block in parsed.blocks] == [(), ("Suite",)]
 
 
-def test_short_lines_without_a_mark_are_text() -> None:
-    parsed = parse_document(
-        "Recours gracieux\n\nVous pouvez écrire au maire dans les deux mois.".encode(), filename="g.txt"
+def test_short_line_before_prose_is_a_guessed_heading() -> None:
+    text = "Le délai est d’un mois.\n\nRecours gracieux\n\nVous pouvez écrire au maire dans les deux mois."
+    parsed = parse_document(text.encode(), filename="g.txt")
+    assert [(block.headings, block.inferred) for block in parsed.blocks] == [((), 0), (("Recours gracieux",), 1)]
+
+
+def test_short_line_before_short_line_stays_text() -> None:
+    parsed = parse_document("Nom\nDupont\nPrénom\nJeanne".encode(), filename="g.txt")
+    assert not any(block.headings for block in parsed.blocks)
+
+
+def test_uncertain_title_ends_the_reach_of_the_one_before() -> None:
+    text = (
+        "En ligne\n\nVous devez vous connecter au site de la mairie.\n\nPar courrier\n\nécrivez-nous.\n\n"
+        "La réponse arrive dans le mois."
     )
-    assert [(block.headings, block.text) for block in parsed.blocks] == [
-        ((), "Recours gracieux"),
-        ((), "Vous pouvez écrire au maire dans les deux mois."),
-    ]
+    parsed = parse_document(text.encode(), filename="g.txt")
+    assert parsed.blocks[0].headings == ("En ligne",)
+    assert all(not block.headings for block in parsed.blocks[1:])
 
 
 def test_bullets_are_one_list() -> None:
