@@ -14,7 +14,7 @@ export UV_LINK_MODE := copy
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
-.PHONY: setup install demo serve test contracts journeys test-all on-other-database on-other-store check audit fuzz lint style types imports size migrations \
+.PHONY: setup install demo serve test contracts journeys isolation test-all on-other-database on-other-store check audit fuzz lint style types imports size migrations \
 	bench constraints messages clean
 
 setup: .venv/dev
@@ -56,6 +56,10 @@ test: .venv/dev
 # One suite per protocol over every backend, with real servers and killed processes.
 contracts: .venv/dev
 	$(PYTEST) tests/contracts
+
+# Seed 002's scripts/test-isolation.sh: no message of another conversation reaches a model, a page or a thread; types hold.
+isolation: types
+	$(PYTEST) tests/integration/chat tests/contracts/test_rewriting.py -k "another_conversation or foreign_session"
 
 # Browser journeys in a process of their own: the browser's driver keeps an event loop running.
 journeys: .venv/dev

@@ -23,6 +23,8 @@ from agents.errors import StorageUnavailableError
 
 #: How long a web process, where a person waits, waits for a locked database or a free connection; others: 20 s.
 WEB_DATABASE_WAIT_SECONDS = 5.0
+#: How long a web process waits for a word of PostgreSQL about one statement: a server that is frozen says none.
+WEB_STATEMENT_SECONDS = 8.0
 #: For so long a process tries no other write once the database refused one, so that waits do not add up.
 DATABASE_PAUSE_SECONDS = 1.0
 
@@ -76,12 +78,27 @@ def named_trouble() -> Iterator[None]:
 
 
 def wait_at_most(seconds: float) -> None:
-    """Bound, in a process that serves people and has no connection yet, the wait for a lock, or for one of the pool."""
+    """Bound, in a process that serves people and has no connection yet, the wait for a lock, a connection, a statement."""
     options = connection.settings_dict["OPTIONS"]
     if connection.vendor == "sqlite":
         options["timeout"] = seconds
     elif connection.connection is None:
-        options["pool"] = {**settings.DATABASE_POOL, "timeout": seconds}
+        options["pool"] = {**settings.DATABASE_POOL, "timeout": seconds, "connection_class": _impatient_connection()}
+
+
+def _impatient_connection() -> type[Any]:
+    """A connection to PostgreSQL that ends where the server says nothing for too long."""
+    import psycopg  # only where PostgreSQL is used
+
+    class ImpatientConnection(psycopg.Connection[Any]):
+        def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+            try:
+                return super().wait(gen, interval, timeout or WEB_STATEMENT_SECONDS)
+            except psycopg.errors._WaitTimeout as error:
+                self.pgconn.finish()
+                raise psycopg.OperationalError("the database does not answer") from error
+
+    return ImpatientConnection
 
 
 async def in_database(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -36,6 +36,7 @@ class Reach:
     """What a client may connect to, and how much of an answer it reads (bytes, unpacked); `None`: any.
 
     `hosts`: `host`, or `host:port` where the port is not the usual one. `internal`: may have an internal address.
+    `cuts`: a longer answer ends there, and is not refused.
     """
 
     max_bytes: int
@@ -43,6 +44,7 @@ class Reach:
     ports: Sequence[int] | None = None
     internal: Sequence[str] = ()
     error: type[ApplicationError] = ApplicationError
+    cuts: bool = False
 
 
 def host_of(url: str | httpx2.URL, error: type[ApplicationError] = ApplicationError) -> str:
@@ -163,6 +165,8 @@ class _BoundedStream(httpx2.AsyncByteStream):
         async for piece in self._stream:
             for part in self._parts(piece):
                 yield part
+                if max(self._received, self._unpacked) > self._reach.max_bytes:
+                    return
         self._check_end()
 
     def _parts(self, piece: bytes) -> Iterator[bytes]:
@@ -184,7 +188,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
             piece = self._unpacker.unconsumed_tail or self._unpacker.unused_data
 
     def _check_size(self, size: int) -> None:
-        if size > self._reach.max_bytes:
+        if size > self._reach.max_bytes and not self._reach.cuts:
             raise self._reach.error(f"An answer is longer than {self._reach.max_bytes} bytes.")
 
     def _check_end(self) -> None:

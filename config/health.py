@@ -21,6 +21,7 @@ from asgiref.sync import iscoroutinefunction, sync_to_async
 from celery import current_app
 from django.conf import settings
 from django.core.cache import cache as shared_cache
+from django.core.checks import CheckMessage, Warning, register
 from django.db import DatabaseError, connections, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.decorators import sync_and_async_middleware
@@ -37,6 +38,7 @@ from agents.models import Job, JobKind, JobStatus
 from chat.telemetry import MODEL_SEEN
 from config.version import VERSION
 from knowledge.vectors.base import vector_store
+from tools_registry.sources.base import SECRET_PREFIX
 
 #: `/readyz` looks anew after this time, however often it is asked.
 READY_CACHE_SECONDS = 2.0
@@ -281,3 +283,31 @@ def _bears_token(request: HttpRequest) -> bool:
     expected = f"Bearer {settings.METRICS_TOKEN}"
     given = request.headers.get("Authorization", "")
     return bool(settings.METRICS_TOKEN) and hmac.compare_digest(given.encode(), expected.encode())
+
+
+#: Hosts that nobody else reaches.
+_THIS_MACHINE = {"localhost", "127.0.0.1", "[::1]"}
+
+
+@register(deploy=True)
+def check_service(**_kwargs: object) -> list[CheckMessage]:
+    """What a site in service lacks; docs/operations.md lists it with Django's own checks (`check --deploy`)."""
+    engine, several = settings.DATABASES["default"]["ENGINE"], settings.WEB_PROCESSES > 1
+    secrets = [name for name in os.environ if name.startswith(SECRET_PREFIX) and not name.endswith("_HOSTS")]
+    homeless = ", ".join(sorted(name for name in secrets if not os.environ.get(f"{name}_HOSTS")))
+    lacking = (
+        (
+            set(settings.ALLOWED_HOSTS) <= _THIS_MACHINE,
+            "ALLOWED_HOSTS names this machine alone: name the site's hosts.",
+        ),
+        (
+            settings.BEHIND_TLS and not settings.TRUSTED_PROXIES,
+            "TRUSTED_PROXIES is 0 behind a proxy: all visitors share the limits of its address. Set how many there are.",
+        ),
+        (not settings.RATE_LIMITS, "RATE_LIMITS is off: one visitor can take the whole desk."),
+        (several and "sqlite" in engine, "Several web processes write to one SQLite file: set DATABASE_URL."),
+        (several and not settings.REDIS_URL, "Several web processes count visitors each by itself: set REDIS_URL."),
+        (not settings.METRICS_TOKEN, "METRICS_TOKEN is not set: nothing can watch /metrics without a staff session."),
+        (bool(homeless), f"{homeless} may go to no host: set the variable of that name and _HOSTS."),
+    )
+    return [Warning(text, id=f"config.W{n:03}") for n, (is_lacking, text) in enumerate(lacking, 1) if is_lacking]

@@ -50,7 +50,7 @@ from agents.network import host_of
 from agents.roles import visible
 from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG, apply_override, declared_tools, forget_recent
 from tools_registry.errors import ToolSourceError
-from tools_registry.evaluation import QualityReport, assess_tool
+from tools_registry.evaluation import assess_tool
 from tools_registry.execution import ToolCall, execute_calls
 from tools_registry.index import enqueue_index, ensure_overrides
 from tools_registry.models import SourceKind, ToolOverride, ToolSource, replace_tools_token
@@ -358,20 +358,17 @@ class ToolOverrideAdmin(StaffAdmin):
     def quality(self, tool: Any) -> SafeString | str:
         if tool.effective is None:
             return "–"
-        report = assess_tool(tool.effective)
-        first = max(report.findings, key=lambda f: f.points).text if report.findings else ""
-        return stacked(_score_badge(report), first) if first else _score_badge(report)
+        score, findings = assess_tool(tool.effective)
+        first = max(findings, key=lambda f: f.points).text if findings else ""
+        return stacked(_score_badge(score), first) if first else _score_badge(score)
 
     @admin.display(description=_("qualité de la description"))
     def quality_explained(self, tool: Any) -> SafeString | str:
         if tool.effective is None:
             return "–"
-        report = assess_tool(tool.effective)
-        return format_html(
-            "{}<ul>{}</ul>",
-            _score_badge(report),
-            format_html_join("", "<li>{} (−{})</li>", [(f.text, f.points) for f in report.findings]),
-        )
+        score, findings = assess_tool(tool.effective)
+        lost = format_html_join("", "<li>{} (−{})</li>", [(f.text, f.points) for f in findings])
+        return format_html("{}<ul>{}</ul>", _score_badge(score), lost)
 
     @admin.display(description=_("appelé"), ordering="called")
     def calls(self, tool: Any) -> str:
@@ -394,9 +391,9 @@ class ToolOverrideAdmin(StaffAdmin):
         return long_text(json.dumps(tool.effective.as_function(), ensure_ascii=False, indent=2))
 
 
-def _score_badge(report: QualityReport) -> SafeString:
-    tone: Tone = "good" if report.score >= _GOOD else "warning" if report.score >= _FAIR else "bad"
-    return badge(f"{report.score} / 100", tone)
+def _score_badge(score: int) -> SafeString:
+    tone: Tone = "good" if score >= _GOOD else "warning" if score >= _FAIR else "bad"
+    return badge(f"{score} / 100", tone)
 
 
 class ToolSourceForm(forms.ModelForm[ToolSource]):

@@ -146,17 +146,10 @@ class Finding:
     points: int
 
 
-@dataclass(frozen=True, slots=True)
-class QualityReport:
-    score: int
-    findings: tuple[Finding, ...]
-
-
-def assess_tool(spec: ToolSpec) -> QualityReport:
-    """How well a tool is described: 0 to 100 with what each lost point is for (seed 003, "Audit Sémantique")."""
+def assess_tool(spec: ToolSpec) -> tuple[int, list[Finding]]:
+    """How well a tool is described: 0 to 100, and what each lost point is for (seed 003, "Audit Sémantique")."""
     findings = [*_of_description(spec), *_of_parameters(spec), *_of_examples(spec)]
-    lost = sum(finding.points for finding in findings)
-    return QualityReport(score=max(0, 100 - lost), findings=tuple(findings))
+    return max(0, 100 - sum(finding.points for finding in findings)), findings
 
 
 def _of_description(spec: ToolSpec) -> list[Finding]:

@@ -197,8 +197,8 @@ def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
     if len(text) > TOOL_MAX_ARGUMENT_CHARACTERS:
         raise InvalidToolArgumentsError(f"The arguments are longer than {TOOL_MAX_ARGUMENT_CHARACTERS}.")
     try:
-        # An empty text is what some models send for a tool without parameters.
-        arguments = read_json(text) if text.strip() else {}
+        # An empty text or null is what some models send for a tool without parameters.
+        arguments = {} if text.strip() in ("", "null") else read_json(text)
     except (ValueError, RecursionError) as error:
         raise InvalidToolArgumentsError("The arguments are not JSON.") from error
     if not isinstance(arguments, dict):

@@ -1,7 +1,6 @@
 """The built-in tools: search the knowledge, date and time, hand over to a person."""
 
 import zoneinfo
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from django.core.cache import cache
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.validators import validate_email
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils import timezone, translation
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
@@ -20,7 +19,7 @@ from pydantic import Field
 from agents.effective import current_config
 from agents.models import Deployment
 from knowledge.embeddings.base import Purpose, Vectors, embedder
-from knowledge.search import Passage, SearchResult, confirm_passages, search
+from knowledge.search import SearchResult, confirm_passages, search
 from knowledge.vectors.base import Query, collection_alias, vector_store
 from tools_registry.errors import ToolReportedError
 from tools_registry.tool import NextStep, ToolContext, tool
@@ -30,16 +29,6 @@ HANDOVERS_PER_DAY = 3
 
 #: Characters of a passage that a search gives to the model.
 _PASSAGE_CHARACTERS = 2_000
-_DAY_SECONDS = 24 * 3600
-
-
-@dataclass(frozen=True, slots=True)
-class FoundPassage:
-    title: str
-    context: str
-    question: str
-    text: str
-    score: float
 
 
 @tool(keywords=("documents", "connaissances", "rechercher"), uses_database=True, optional=True)
@@ -70,10 +59,20 @@ def search_knowledge(
             min_score=config.match_threshold,
         )
 
-    def confirmed(found: SearchResult) -> list[FoundPassage]:
+    def confirmed(found: SearchResult) -> list[dict[str, object]]:
         # A greeting that staff wrote an answer to is no knowledge.
         hits = confirm_passages(found, agent_id=config.agent_id).passages(limit)
-        return [_shown(passage) for passage in hits if not passage.is_courtesy]
+        return [
+            {
+                "title": passage.title,
+                "context": passage.parent_context,
+                "question": passage.question,
+                "text": passage.content[:_PASSAGE_CHARACTERS],
+                "score": round(passage.score, 3),
+            }
+            for passage in hits
+            if not passage.is_courtesy
+        ]
 
     def embedded() -> NextStep:
         vector = model.embed_one(query, purpose=Purpose.QUERY)
@@ -83,16 +82,6 @@ def search_knowledge(
         return NextStep(lambda: confirmed(found), uses_database=True)
 
     return NextStep(embedded)
-
-
-def _shown(passage: Passage) -> FoundPassage:
-    return FoundPassage(
-        title=passage.title,
-        context=passage.parent_context,
-        question=passage.question,
-        text=passage.content[:_PASSAGE_CHARACTERS],
-        score=round(passage.score, 3),
-    )
 
 
 @tool(keywords=("heure", "jour", "aujourd'hui", "date"), optional=True)
@@ -150,7 +139,8 @@ def _send_handover(summary: str, address: str, context: ToolContext) -> dict[str
                 [
                     summary,
                     _("Répondre à : %(address)s") % {"address": address},
-                    _("Conversation : %(link)s") % {"link": _conversation_link(context)},
+                    _("Conversation : %(link)s")
+                    % {"link": reverse("admin:chat_conversation_change", args=[context.conversation_id])},
                 ]
             ),
             to=list(settings.HANDOVER_EMAILS),
@@ -166,13 +156,6 @@ def _send_handover(summary: str, address: str, context: ToolContext) -> dict[str
 def _require_room(context: ToolContext) -> None:
     """A conversation is handed over a few times a day at most: the tool is open to visitors."""
     key = f"handover:{context.conversation_id}"
-    cache.add(key, 0, timeout=_DAY_SECONDS)
+    cache.add(key, 0, timeout=24 * 3600)
     if cache.incr(key) > HANDOVERS_PER_DAY:
         raise ToolReportedError("This conversation was already handed over.")
-
-
-def _conversation_link(context: ToolContext) -> str:
-    try:
-        return reverse("admin:chat_conversation_change", args=[context.conversation_id])
-    except NoReverseMatch:
-        return str(context.conversation_id)

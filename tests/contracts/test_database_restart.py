@@ -5,6 +5,7 @@ restart.
 import uuid
 from collections.abc import Iterator
 
+import httpx2
 import psycopg
 import pytest
 
@@ -70,3 +71,14 @@ def test_restart_in_mid_turn_ends_each_question_once_and_the_site_goes_on(
     assert page.until_end()[-1].get("status") == "done"
     assert process.pid == pid
     assert "Traceback" not in site.logs()
+
+
+def test_frozen_server_is_refused_by_name_and_the_site_goes_on(server: PostgresServer, site: Site) -> None:
+    [process] = site.processes
+    visitor = Visitor(process.url, AGENT)
+    with server.frozen():
+        for path in ("/", "/api/conversations/", f"/api/conversations/{visitor.conversation_id}/messages/"):
+            with pytest.raises(httpx2.HTTPStatusError) as refused:
+                visitor.call(f"{process.url}{path}")
+            assert refused.value.response.json()["code"] == "storage_unavailable"
+    assert visitor.thread(process.url)["messages"] == []

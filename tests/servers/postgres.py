@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import psycopg
 
 from tests.servers.of_the_run import once
@@ -99,6 +100,19 @@ class PostgresServer:
     def stop(self, mode: str = "immediate") -> None:
         """`fast` ends every connection in order, `immediate` as a crash does."""
         self._control("-m", mode, "-w", "stop")
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """All of its processes stopped: the kernel still takes connections, and nobody answers."""
+        main = psutil.Process(int((self._folder / "data" / "postmaster.pid").read_text().split()[0]))
+        processes = [main, *main.children()]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
 
     def _control(self, *words: object) -> None:
         _run([self._programs / "pg_ctl", "-D", self._folder / "data", *words])

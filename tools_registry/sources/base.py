@@ -172,13 +172,14 @@ def _without(value: object, pattern: re.Pattern[str]) -> object:
     return value
 
 
-def reach_of(allowed: Sequence[str], *, max_bytes: int | None = None) -> Reach:
+def reach_of(allowed: Sequence[str], *, max_bytes: int | None = None, cuts: bool = False) -> Reach:
     """What a source that may call these hosts can connect to."""
     return Reach(
         max_bytes=max_bytes or TOOL_MAX_RESPONSE_BYTES,
         hosts=allowed,
         internal=settings.TOOL_INTERNAL_HOSTS,
         error=ToolSourceError,
+        cuts=cuts,
     )
 
 

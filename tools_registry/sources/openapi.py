@@ -7,7 +7,7 @@ than GET and HEAD need a person's approval unless staff say otherwise.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -79,26 +79,28 @@ def _yaml(text: str) -> Any:
 
 BODY = "body"
 FORM = "application/x-www-form-urlencoded"
-_Pairs = list[tuple[str, str | int | float | bool | None]]
+_Pairs = list[tuple[str, str]]
 
 
 def call_operation(address: SourceAddress, operation: Mapping[str, Any], arguments: Arguments) -> object:
     """Make the request; the answer's status and body. Raises `ToolReportedError` where the service says that the
     request is wrong, `ToolServerError` where it says that it failed itself."""
     url, query, headers = _request_parts(operation, arguments)
+    own = [name.lower() for name in address.headers]
     try:
         response = ask_once(
-            client_of(address, address.allowed_hosts),
+            client_of(address, address.allowed_hosts, cuts=True),
             str(operation["method"]).upper(),
             url,
             params=query,
-            headers={"Accept": "application/json, text/*;q=0.5", **headers},
+            headers={name: value for name, value in headers.items() if name.lower() not in own},
             **_body(operation, arguments),
         )
     except httpx2.TimeoutException as error:
         raise ToolTimeoutError(f"{host_of(url)} did not answer in time.") from error
     except httpx2.HTTPError as error:
         raise ToolFailedError(f"{host_of(url)}: {type(error).__name__}") from error
+    response.default_encoding = _encoding
     if response.is_redirect:
         raise ToolReportedError(f"HTTP {response.status_code}: redirects are not followed.")
     if response.status_code > 299:
@@ -107,9 +109,9 @@ def call_operation(address: SourceAddress, operation: Mapping[str, Any], argumen
     return {"status": response.status_code, "body": _answered(response)}
 
 
-def client_of(address: SourceAddress, allowed: Sequence[str], *, max_bytes: int | None = None) -> httpx2.AsyncClient:
+def client_of(address: SourceAddress, allowed: Sequence[str], **limits: Any) -> httpx2.AsyncClient:
     headers = resolved_headers(address.headers, allowed)
-    reach = reach_of(allowed, max_bytes=max_bytes)
+    reach = reach_of(allowed, **limits)
     client = guarded_client(reach, timeout=address.timeout_seconds, headers=headers)
     client.event_hooks["request"].append(partial(note_request, address.headers))
     return client
@@ -122,33 +124,69 @@ def _body(operation: Mapping[str, Any], arguments: Arguments) -> dict[str, Any]:
         return {}
     if operation.get("body_kind") != FORM or not isinstance(value, dict):
         return {"json": value}
-    return {"data": {name: _values(inner, False) for name, inner in value.items() if inner is not None}}
+    return {"data": {name: _items(inner) for name, inner in value.items() if inner is not None}}
+
+
+#: How a value is written in each place, and what stands between the items of one text. Label and matrix are not sent.
+_OF_QUERIES = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
+_STYLES = {"path": ("simple",), "query": _OF_QUERIES, "header": ("simple",), "cookie": ("form",)}
+_BETWEEN = {"spaceDelimited": " ", "pipeDelimited": "|"}
+_PRINTABLE = "".join(map(chr, range(32, 127)))
 
 
 def _request_parts(operation: Mapping[str, Any], arguments: Arguments) -> tuple[str, _Pairs, dict[str, str]]:
-    url, headers = str(operation["url"]), {}
-    query: _Pairs = []
-    joined = operation.get("joined") or ()
-    for name, place in operation["places"].items():
-        if name not in arguments:
+    """The address, its query and the headers; an argument that is null is left out."""
+    url, headers = str(operation["url"]), {"Accept": "application/json, text/*;q=0.5"}
+    listed = {"query": _Pairs(), "cookie": _Pairs()}
+    for argument, place in operation["places"].items():
+        if (value := arguments.get(argument)) is None:
             continue
-        value = arguments[name]
-        if place == "path":
-            text = _text(value)
-            if text in ("", ".", ".."):
-                raise ToolReportedError(f"{name} cannot stand in an address.")
-            url = url.replace(f"{{{name}}}", quote(text, safe=""))
-        elif place == "query":
-            query.extend((name, item) for item in _values(value, name in joined))
+        form = operation.get("forms", {}).get(argument, {})
+        name = form.get("name", argument)
+        if form.get("is_json"):
+            value = json.dumps(value, ensure_ascii=False)
+        if place in listed:
+            listed[place] += _pairs(name, value, form)
+        elif place == "header":
+            headers[name] = quote(_joined(value, form, str), safe=_PRINTABLE)
+        elif (text := _joined(value, form, partial(quote, safe=""))) in ("", ".", ".."):
+            raise ToolReportedError(f"{name} cannot stand in an address.")
         else:
-            headers[name] = _text(value).replace("\r", " ").replace("\n", " ")
-    return url, query, headers
+            url = url.replace(f"{{{name}}}", text)
+    if cookies := listed["cookie"]:
+        headers["Cookie"] = "; ".join(f"{name}={quote(text, safe='')}" for name, text in cookies)
+    return url, listed["query"], headers
 
 
-def _values(value: object, is_joined: bool) -> list[str]:
-    """The texts of a value, or of a list's; joined as one."""
-    texts = [_text(item) for item in (value if isinstance(value, list) else [value])]
-    return [",".join(texts)] if is_joined else texts
+def _pairs(name: str, value: object, form: Mapping[str, Any]) -> _Pairs:
+    """A value as a query or cookies write it: one pair for each item or member, or one for all."""
+    style, is_object, members = form.get("style", "form"), isinstance(value, dict), _members(name, value)
+    if style == "deepObject":
+        return [(f"{name}[{key}]" if is_object else name, item) for key, item in members]
+    if form.get("explode", style == "form") or not members:
+        return members
+    texts = [text for member in members for text in (member if is_object else member[1:])]
+    return [(name, _BETWEEN.get(style, ",").join(texts))]
+
+
+def _joined(value: object, form: Mapping[str, Any], encode: Callable[[str], str]) -> str:
+    """A value as an address or a header writes it: items with commas."""
+    sign = "=" if form.get("explode") else ","
+    return ",".join(
+        f"{encode(key)}{sign}{encode(item)}" if isinstance(value, dict) else encode(item)
+        for key, item in _members("", value)
+    )
+
+
+def _members(name: str, value: object) -> _Pairs:
+    """The members of an object, or the items of a list or of one value under one name."""
+    named = value if isinstance(value, dict) else {name: value}
+    return [(key, item) for key, inner in named.items() for item in _items(inner)]
+
+
+def _items(value: object) -> list[str]:
+    """The text of a value, or those of a list's; none of what is null."""
+    return [_text(item) for item in (value if isinstance(value, list) else [value]) if item is not None]
 
 
 def _text(value: object) -> str:
@@ -158,18 +196,32 @@ def _text(value: object) -> str:
 def _answered(response: httpx2.Response) -> object:
     if "json" in response.headers.get("content-type", ""):
         try:
-            return response.json()
-        except ValueError:
+            # What JSON has no number for is told in words.
+            return json.loads(response.text, parse_constant=str)
+        except (ValueError, RecursionError):
             pass
     return _told(response)
 
 
 def _told(response: httpx2.Response) -> str:
-    """The text of an answer; what is none is named."""
+    """The text of an answer, without the marks of HTML; what is no text is named."""
     kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind.startswith("image/") or b"\0" in response.content[:1_000]:
         return f"({kind or 'unknown kind'}, {len(response.content)} bytes: not a text, not shown)"
+    if kind == "text/html":
+        from bs4 import BeautifulSoup  # 50 ms of each start
+
+        return BeautifulSoup(response.text, "lxml").get_text("\n", strip=True)
     return response.text
+
+
+def _encoding(content: bytes) -> str:
+    """The encoding of a text whose service names none."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8"
 
 
 _METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
@@ -305,7 +357,7 @@ def _tool(document: Mapping[str, Any], base: str, operation: _Operation) -> Decl
             "method": operation.method,
             "url": base + operation.path,
             "places": inputs.places,
-            **({"joined": inputs.joined} if inputs.joined else {}),
+            **({"forms": inputs.forms} if inputs.forms else {}),
             "has_body": body is not None,
             **(body or {}),
         },
@@ -315,12 +367,12 @@ def _tool(document: Mapping[str, Any], base: str, operation: _Operation) -> Decl
 
 @dataclass(slots=True)
 class _Inputs:
-    """What an operation takes: each argument's schema, those required, their places; `joined` lists go with commas."""
+    """What an operation takes: each argument's schema, those required, their places, and the forms that are no default."""
 
     properties: dict[str, Any] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
-    joined: list[str] = field(default_factory=list)
+    forms: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def _at(document: Mapping[str, Any], node: Any) -> Any:
@@ -336,23 +388,39 @@ def _at(document: Mapping[str, Any], node: Any) -> Any:
 def _inputs(document: Mapping[str, Any], operation: _Operation) -> _Inputs:
     """The parameters that a model may fill; raises where the path has one that is not described."""
     inputs = _Inputs()
-    for (parameter, place), item in _parameters(document, operation).items():
-        if place not in ("path", "query", "header") or (place == "header" and parameter.lower() in _RESERVED_HEADERS):
+    described = _parameters(document, operation)
+    for (name, place), item in described.items():
+        if place not in _STYLES or (place == "header" and name.lower() in _RESERVED_HEADERS):
             continue
-        schema, text = item.get("schema"), item.get("description")
-        inputs.properties[parameter] = {
+        # A name in two places is two arguments.
+        argument = name if name not in (*inputs.places, BODY) else f"{name}_{place}"
+        schema, form, text = item.get("schema"), _form(item, place), item.get("description")
+        if isinstance(content := item.get("content"), dict) and content:
+            [(kind, inner), *_more] = content.items()
+            schema = inner.get("schema") if isinstance(inner, dict) else None
+            form = {"is_json": True} if _JSON.fullmatch(kind) else {}
+        inputs.properties[argument] = {
             **(schema if isinstance(schema, dict) else {}),
             **({"description": str(text)} if text else {}),
         }
-        inputs.places[parameter] = place
-        if place == "query" and item.get("explode") is False:
-            inputs.joined.append(parameter)
+        inputs.places[argument] = place
+        if form := {**form, **({"name": name} if argument != name else {})}:
+            inputs.forms[argument] = form
         if place == "path" or item.get("required") is True:
-            inputs.required.append(parameter)
-    missing = [part for part in _VARIABLE.findall(operation.path) if inputs.places.get(part) != "path"]
+            inputs.required.append(argument)
+    missing = [part for part in _VARIABLE.findall(operation.path) if (part, "path") not in described]
     if missing:
         raise ToolDefinitionError(f"The path has parameters without description: {missing[0]}.")
     return inputs
+
+
+def _form(item: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """How the parameter is written, where that is not its place's default; raises where it cannot be."""
+    style = item.get("style", _STYLES[place][0])
+    if style not in _STYLES[place]:
+        raise ToolDefinitionError(f"The parameter {item['name']} has the style {str(style)[:50]!r}, which is not sent.")
+    form = {"style": style} if style != _STYLES[place][0] else {}
+    return {**form, **({"explode": item["explode"]} if isinstance(item.get("explode"), bool) else {})}
 
 
 def _parameters(document: Mapping[str, Any], operation: _Operation) -> dict[tuple[str, str], dict[str, Any]]:
@@ -381,8 +449,6 @@ def _add_body(inputs: _Inputs, document: Mapping[str, Any], operation: Mapping[s
                 f"The body is {', '.join(list(media)[:3]) or 'not described'}: only JSON and plain forms are sent."
             )
         return None
-    if BODY in inputs.properties:
-        raise ToolDefinitionError("A parameter has the name of the body.")
     sent = media[kinds[0]] if isinstance(media[kinds[0]], dict) else {}
     schema = sent.get("schema")
     inputs.properties[BODY] = schema if isinstance(schema, dict) else {}

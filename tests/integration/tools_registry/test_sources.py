@@ -4,6 +4,7 @@ import json
 import os
 from typing import Any
 from unittest import mock
+from urllib.parse import quote_plus
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
@@ -338,9 +339,75 @@ class OperationTests(ServiceCase):
         assert (told["code"], "redirects are not followed" in told["detail"]) == ("tool_reported_error", True)
 
     @override(TOOL_MAX_RESPONSE_BYTES=1_000)
-    def test_long_answer_is_refused(self) -> None:
-        self.site.fallback = Answer("x" * 5_000, "text/plain")
-        assert self.run_tool("look")["code"] == "tool_source"
+    def test_long_answer_is_cut(self) -> None:
+        self.site.fallback = Answer("x" * 5_000_000, "text/plain")
+        call = ToolCall("c", "s0_look", "{}")
+        [result] = async_to_sync(execute_calls)([call], tools=self.tools, context=ToolContext())
+        assert result.success
+        assert len(result.content) < 100_000
+        assert json.loads(result.content)["truncated"] is True
+
+    def test_answers_are_read_as_they_are_meant(self) -> None:
+        for said, kind, told in (
+            ('{"a": NaN, "b": -Infinity}', JSON, {"a": "NaN", "b": "-Infinity"}),
+            ("côté".encode("cp1252"), "text/plain", "côté"),
+            ('{"a": "côté"}'.encode("cp1252"), JSON, {"a": "côté"}),
+            ("<h1>Panne</h1><p>Revenez <b>demain</b></p>", "text/html", "Panne\nRevenez\ndemain"),
+        ):
+            self.site.fallback = Answer(said, kind)
+            assert self.run_tool("look") == told
+
+    def test_arguments_are_written_as_the_document_says(self) -> None:
+        shape, numbers = {"type": "object"}, {"type": "array", "items": {"type": "integer"}}
+        maybe = {"type": "string", "nullable": True}
+        here, where = {"x": 1, "y": 2, "no": None}, '{"x": 1}'
+        cases: list[tuple[dict[str, Any], Any, str, str]] = [
+            (parameter("p", "query", shape, style="deepObject", explode=True), here, "p%5Bx%5D=1&p%5By%5D=2", ""),
+            (parameter("p", "query", shape), here, "x=1&y=2", ""),
+            (parameter("p", "query", shape, explode=False), here, "p=x%2C1%2Cy%2C2", ""),
+            (parameter("p", "query", numbers, style="pipeDelimited"), [3, 4], "p=3%7C4", ""),
+            (parameter("p", "query", numbers, style="spaceDelimited", explode=True), [3, 4], "p=3&p=4", ""),
+            (parameter("p", "query", maybe), None, "", ""),
+            (
+                {"name": "p", "in": "query", "content": {JSON: {"schema": shape}}},
+                {"x": 1},
+                f"p={quote_plus(where)}",
+                "",
+            ),
+            (parameter("p", "header", numbers), [3, 4], "", "3,4"),
+            (parameter("p", "header", shape, explode=True), here, "", "x=1,y=2"),
+            (parameter("p", "header", TEXT), "été\r\nX: y", "", "%C3%A9t%C3%A9%0D%0AX: y"),
+            (parameter("p", "cookie", TEXT), "é;b=c", "", "p=%C3%A9%3Bb%3Dc"),
+        ]
+        for described, value, query, header in cases:
+            operation = {"operationId": "look", "parameters": [described]}
+            self.read({**SERVICES, "servers": [{"url": f"http://{self.host}"}], "paths": {"/look": {"get": operation}}})
+            self.run_tool("look", p=value)
+            asked, headers = self.site.asked[-1]
+            name = "cookie" if described["in"] == "cookie" else "p"
+            assert (asked.partition("?")[2].replace("+", "%20"), headers.get(name, "")) == (
+                query.replace("+", "%20"),
+                header,
+            )
+
+    def test_lists_in_a_path_and_one_name_in_two_places(self) -> None:
+        both = [parameter("id", "query", TEXT), parameter("id", "path", TEXTS), parameter("body", "query", TEXT)]
+        paths = {
+            "/look/{id}": {"get": {"operationId": "look", "parameters": both}},
+            "/dots/{id}": {"get": {"operationId": "dots", "parameters": [{**both[1], "style": "matrix"}]}},
+        }
+        self.read({**SERVICES, "servers": [{"url": f"http://{self.host}"}], "paths": paths})
+        self.run_tool("look", id="q", id_path=["a b", "c/d"], body_query="x")
+        assert self.site.asked[-1][0] == "/look/a%20b,c%2Fd?id=q&body=x"
+        assert "matrix" in dict(self.source.problems)["dots"]
+
+    def test_header_of_the_source_is_not_an_argument_s(self) -> None:
+        operation = {"operationId": "look", "parameters": [parameter("X-Key", "header", TEXT)]}
+        self.read({**SERVICES, "servers": [{"url": f"http://{self.host}"}], "paths": {"/look": {"get": operation}}})
+        ToolSource.objects.filter(pk=self.source.pk).update(headers={"x-key": "${TOOL_SECRET_SHOP}"})
+        self.tools = allow_all()
+        self.run_tool("look", **{"X-Key": "mine"})
+        assert self.site.asked[-1][1]["x-key"] == "s3cret"
 
     def test_path_cannot_be_climbed(self) -> None:
         assert self.run_tool("readShelf", shelf="..")["code"] == "tool_reported_error"

@@ -3,8 +3,14 @@
 import re
 from pathlib import Path
 
+import pytest
 import yaml
+from django.conf import settings
+from django.core.checks import run_checks
 from django.core.management import get_commands
+from django.test import override_settings
+
+from config.health import check_service
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -27,3 +33,34 @@ def test_commands_and_metrics_exist() -> None:
     health = (ROOT / "config" / "health.py").read_text()
     rules = (DEPLOY / "prometheus-rules.yaml").read_text()
     assert all(name in health for name in re.findall(r"repondant_\w+", rules))
+
+
+@override_settings(
+    SECRET_KEY="short",
+    DEBUG=True,
+    ALLOWED_HOSTS=["localhost"],
+    SESSION_COOKIE_SECURE=False,
+    CSRF_COOKIE_SECURE=False,
+    SECURE_HSTS_SECONDS=0,
+    BEHIND_TLS=True,
+    TRUSTED_PROXIES=0,
+    RATE_LIMITS=False,
+    WEB_PROCESSES=2,
+    REDIS_URL="",
+    METRICS_TOKEN="",
+    JOB_HARD_LIMIT_SECONDS=1,
+)
+def test_each_line_before_going_live_is_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOL_SECRET_CRM", "s3cret")
+    monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", "django.db.backends.sqlite3")
+    page = (ROOT / "docs" / "operations.md").read_text()
+    section = page.partition("**Before it goes live.**")[2].partition("\n\nThen")[0]
+    listed = set(re.findall(r"`(\w+\.[WE]\d{3})`", section))
+    found = {message.id for message in run_checks(include_deployment_checks=True)}
+    assert len(listed) == 13
+    assert listed <= found
+
+
+@override_settings(ALLOWED_HOSTS=["desk.example.org"], METRICS_TOKEN="t", RATE_LIMITS=True)
+def test_nothing_is_lacking_where_all_lines_are_right() -> None:
+    assert check_service() == []

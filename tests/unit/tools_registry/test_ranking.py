@@ -106,13 +106,13 @@ GOOD = make_tool(
 
 
 def test_well_described_tool_has_the_full_score() -> None:
-    assert assess_tool(GOOD).score == 100
+    assert assess_tool(GOOD) == (100, [])
 
 
 def test_phase_2_every_lost_point_is_explained() -> None:
     bare = make_tool("get_data", "Get data", parameters={"type": "object", "properties": {"q": {}, "n": {}}})
-    report = assess_tool(bare)
-    text = " ".join(finding.text for finding in report.findings)
-    assert report.score == max(0, 100 - sum(finding.points for finding in report.findings))
-    assert report.score < 30
+    score, findings = assess_tool(bare)
+    text = " ".join(finding.text for finding in findings)
+    assert score == max(0, 100 - sum(finding.points for finding in findings))
+    assert score < 30
     assert "q, n" in text
