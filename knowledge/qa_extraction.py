@@ -84,12 +84,17 @@ def _answered_heading(path: tuple[str, ...], section: Sequence[Block], *, title:
             pieces.append(f"**{block.headings[-1]}**")
         inner = block.headings
         pieces.append(block.text)
+    question = path[-1]
+    if marked := _MARKED_QUESTION.match(question):
+        question, (line, *more) = marked["text"], pieces[0].split("\n")
+        answer = _MARKED_ANSWER.match(line)
+        pieces[0] = "\n".join([answer["text"] if answer else line, *more])
     yield replace(
         first,
         text="\n\n".join(pieces),
         headings=path[:-1],
         kind="qa",
-        question=_in_context(path[-1], (title, *path[:-1])),
+        question=_in_context(question, (title, *path[:-1])),
     )
 
 

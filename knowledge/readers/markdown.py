@@ -85,8 +85,12 @@ _SIGNS = re.compile(
     r"|(?P<picture>!)?\[\[(?:[^\[\]|\n]{1,300}\|)?(?P<wiki>[^\[\]|\n]{1,300})\]\]"
     # A picture within HTML, which the parser leaves as it is.
     r"|!\[(?P<alt>[^\[\]\n]{0,300})\]\([^()\n]{1,300}\)"
-    r"|(?<![\w:]):[a-z][a-z0-9_+-]{1,60}:(?![\w:])"
+    r"|(?<![\w:]):[a-z][a-z0-9_+-]{1,60}:(?![\w:])|(?<![\w:]):[a-z0-9]{1,30}(?:\\?_[a-z0-9]{1,30}){1,5}:(?!:)"
 )
+#: What editors leave: a break that nothing follows, emphasis of nothing, emphasis that ends behind a space.
+_BREAK = re.compile(r"^[ \t>]*\\[ \t]*$|(?<!\\)\\[ \t]*(?=\n[ \t>]*(?:\n|\Z)|\Z)", re.MULTILINE)
+_NO_EMPHASIS = re.compile(r"(?<![*\n])\*{4}(?!\*)|^([ \t>]*)\*{4}(?=[^*\s])|\*\*(?=[ \t]\*\*)[ \t]\*\*", re.MULTILINE)
+_LATE_END = re.compile(r"\*\*(?=\S)([^*\n]{1,200}?)([ \t]+)\*\*(?=[\s:.,;!?)]|\Z)")
 #: What a program calls a picture whose author wrote nothing.
 _PICTURE_NAME = re.compile(r"[^\n]{0,200}\.(?:png|jpe?g|gif|svg|webp|avif)", re.IGNORECASE)
 _MOST_ALIKE = 3
@@ -239,7 +243,8 @@ def _untemplated(text: str, *, printed: bool) -> str:
     text = _NOTE_TEXT.sub(r"\n\1(\2) ", _PLUS.sub(r"\1\\+", _DEEP.sub("", text)))
     text = _TEMPLATE.sub(_shown_text, text)
     text = _PRINTED.sub("", text) if printed else text
-    text = _BOX.sub(_box_title, text)
+    text = _NO_EMPHASIS.sub(lambda found: found[1] or " " * (" " in found[0]), _BOX.sub(_box_title, text))
+    text = _LATE_END.sub(r"**\1**\2", _BREAK.sub("", text))
     return _JSON.sub(_json_text, _SETTING.sub("", text))
 
 

@@ -20,6 +20,7 @@ def found(text: str, filename: str = "faq.md") -> list[tuple[str, str]]:
         ("# FAQ\n\n## Qui vote ?\n\n### Ici\n\nOui.\n\n### Ailleurs\n\nNon.", [("Qui vote ?", "**Ici**\n\nOui.\n\n**Ailleurs**\n\nNon.")]),
         # A chapter that asks leaves the word to its questions.
         ("# FAQ\n\n## Des questions ?\n\nVoici.\n\n### Quel prix ?\n\nDix euros.", [("Quel prix ?", "Dix euros.")]),
+        ("# FAQ\n\n#### Q: Quel prix ?\n\n**R :** Dix euros.\n\nAu plus.", [("Quel prix ?", "Dix euros.\n\nAu plus.")]),
         ("Q : Que fournir\n\nR : Il faut :\n\n- un bail\n- un timbre\n\nMerci.", [("Que fournir", "Il faut :\n\n- un bail\n- un timbre\n\nMerci.")]),
         ("**Quel prix ?**\n\nDix euros.\n\n**Où ?**\n\nIci.\n\n**Note**\n\nTexte.", [("Quel prix ?", "Dix euros."), ("Où ?", "Ici.")]),
         ("| Question | Réponse |\n|---|---|\n| Quel prix ? | Dix euros. |\n| Où ? | Ici. |", [("Quel prix ?", "Dix euros."), ("Où ?", "Ici.")]),

@@ -1,5 +1,7 @@
 """Markdown files: titles, heading paths, blocks, and files whose lines carry the structure."""
 
+import pytest
+
 from knowledge.models import SourceType
 from knowledge.readers.base import ParsedDocument
 from knowledge.readers.registry import parse_document
@@ -77,3 +79,20 @@ def test_items_without_bullets_stay_a_list_under_their_lead_in() -> None:
     parsed = parse("# T\n\n" + "\n".join(lines))
     assert [block.text for block in parsed.blocks if block.kind == "list"] == ["- une copie du bail,\n- et un timbre"]
     assert not any(block.headings for block in parsed.blocks)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (":arrow\\_right:L'envoi est gratuit.", "L'envoi est gratuit."),
+        ("De 10:30:45 à 12:00.", "De 10:30:45 à 12:00."),
+        ("Fin.\\\n\nSuite.", "Fin.|Suite."),
+        ("- **Bloc**\n  \\\n\nFin.", "- **Bloc**|Fin."),
+        ("****\\\n****Pour cela", "Pour cela"),
+        ("****En** **quelques étapes", "En quelques étapes"),
+        ("**Important **: lisez. a **b** c **d** e", "**Important** : lisez. a **b** c **d** e"),
+        ("2 ** 3 ** 4", "2 ** 3 ** 4"),
+    ],
+)
+def test_what_editors_leave_between_the_words_is_not_shown(written: str, read: str) -> None:
+    assert "|".join(block.text for block in parse(f"# T\n\n{written}").blocks) == read
