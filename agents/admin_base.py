@@ -3,6 +3,7 @@
 Markup made here is escaped (`format_html`); its classes are those of the admin theme, or of `agents/admin.css`.
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 else:
     from unfold.admin import ModelAdmin as ThemedAdmin
     from unfold.admin import TabularInline as ThemedInline
+
+logger = logging.getLogger(__name__)
 
 #: Rows that one action of the admin deletes for good; a form names at most a thousand.
 ADMIN_MAX_DELETED = 500
@@ -193,6 +196,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         except (ValueError, OverflowError, ValidationError, DataError):
             if not chosen and not set(request.GET) - {ERROR_FLAG}:
                 raise  # Nobody gave a value: it is a fault of ours.
+            logger.warning("The list %s cannot be drawn as asked for.", self.opts.label, exc_info=True)
             return HttpResponseRedirect(f"{request.path}?{ERROR_FLAG}=1")
         return super().changelist_view(request, extra_context)
 
@@ -223,6 +227,8 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
             column = self.opts.pk if name == "pk" else self.opts.get_field(name)
         except FieldDoesNotExist:
             return True
+        if isinstance(column, JSONField) and rest:
+            return False  # a value inside could be guessed bit by bit
         # What Django lets through of other tables is what the list offers.
         if not isinstance(column, Field) or column.primary_key or column.editable:
             return True

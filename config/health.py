@@ -34,7 +34,7 @@ from prometheus_client.registry import Collector
 
 from agents.jobs import waiting_seconds, worker_state
 from agents.llm.base import language_model
-from agents.models import Job, JobKind, JobStatus
+from agents.models import JOB_FAILURES, Job, JobKind, JobStatus
 from chat.telemetry import MODEL_SEEN
 from config.version import VERSION
 from knowledge.vectors.base import vector_store
@@ -236,6 +236,8 @@ class JobCollector(Collector):
 
 
 def _job_figures() -> Iterator[GaugeMetricFamily]:
+    failed = Job.objects.filter(status__in=JOB_FAILURES).count()
+    yield GaugeMetricFamily("repondant_jobs_failed", "Failed jobs that staff have not dealt with.", value=failed)
     yield GaugeMetricFamily(
         "repondant_jobs_waiting_seconds",
         "How long the oldest job that could begin has waited for a worker.",
@@ -300,10 +302,7 @@ def check_service(**_kwargs: object) -> list[CheckMessage]:
             set(settings.ALLOWED_HOSTS) <= _THIS_MACHINE,
             "ALLOWED_HOSTS names this machine alone: name the site's hosts.",
         ),
-        (
-            settings.BEHIND_TLS and not settings.TRUSTED_PROXIES,
-            "TRUSTED_PROXIES is 0 behind a proxy: all visitors share the limits of its address. Set how many there are.",
-        ),
+        (settings.BEHIND_TLS and not settings.TRUSTED_PROXIES, "TRUSTED_PROXIES is 0: visitors share one limit."),
         (not settings.RATE_LIMITS, "RATE_LIMITS is off: one visitor can take the whole desk."),
         (several and "sqlite" in engine, "Several web processes write to one SQLite file: set DATABASE_URL."),
         (several and not settings.REDIS_URL, "Several web processes count visitors each by itself: set REDIS_URL."),

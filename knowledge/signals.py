@@ -17,11 +17,11 @@ from django.db.models.signals import post_delete, post_save, pre_delete
 from django.dispatch import receiver
 
 from agents import jobs
-from agents.models import Agent, Deployment, JobKind
+from agents.models import Agent, Deployment, JobKind, JobStatus, RuntimeSettings
 from knowledge.errors import VectorStoreUnavailableError
 from knowledge.indexing.jobs import enqueue_sync
 from knowledge.indexing.points import point_ids, release_indexes
-from knowledge.models import Category, Chunk, Document, DocumentStatus
+from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +84,13 @@ def complete_agent_indexes(instance: Agent | Deployment, created: bool, **_kwarg
         jobs.enqueue(JobKind.RECONCILE, key=str(instance.agent_id))
     elif not created:
         jobs.enqueue(JobKind.RECONCILE, key=str(instance.pk))
+
+
+@receiver(post_save, sender=RuntimeSettings)
+def look_at_the_calls_again(**_kwargs: Any) -> None:
+    """Questions that wait for tomorrow's calls may have some today; the recovery tells a worker."""
+    waiting = IndexBuild.objects.filter(kind=JobKind.QUESTIONS, status=JobStatus.QUEUED)
+    waiting.update(not_before=None)
 
 
 def _drop_indexes(agent_slug: str) -> None:

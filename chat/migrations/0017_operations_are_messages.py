@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
             name="idempotency_key",
             field=models.CharField(blank=True, db_default="", default="", editable=False, max_length=100),
         ),
-        migrations.RunSQL(COPY, migrations.RunSQL.noop),
+        migrations.RunSQL(COPY),
         migrations.AddConstraint(
             model_name="message",
             constraint=models.UniqueConstraint(

@@ -144,8 +144,11 @@ def unmet(row: Row, expected: Row) -> Iterator[str]:
         yield "refused"
 
 
-def read_lines(text: str) -> list[Row]:
-    """The rows of a text, each line a JSON object or a bare question. Raises `InvalidMessageError` at the first fault."""
+def read_lines(text: str, *, is_strict: bool = False) -> list[Row]:
+    """The rows of a text, each line a JSON object or a bare question; `is_strict`: of known keys alone.
+
+    Raises `InvalidMessageError` at the first fault.
+    """
     rows: list[Row] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -155,6 +158,8 @@ def read_lines(text: str) -> list[Row]:
             fault = fault_of(row)
         except (ValueError, UnreadableTextError):
             fault = _("ce n’est pas du JSON")
+        if is_strict and not fault and (unknown := row.keys() - {"question", "note", *EXPECTATIONS}):
+            fault = _("« %(key)s » n’est pas une attente connue") % {"key": min(unknown)[:40]}
         if not fault and len(rows) >= GOLDEN_MAX_QUESTIONS:
             fault = _("au-delà du nombre de questions d’un jeu")
         if fault:
@@ -173,9 +178,10 @@ def write_questions(golden_set: GoldenSet, rows: Iterable[Row]) -> None:
         for key, row in wanted.items():
             question = held.get(key) or GoldenQuestion(golden_set=golden_set, key=key)
             texts = {"question": row["question"].strip(), "note": str(row.get("note") or "")[:500]}
-            for name, value in {**texts, "expected": expected_of(row)}.items():
-                setattr(question, name, value)
-            question.save()
+            said = {**texts, "expected": expected_of(row)}
+            if changed := {name: value for name, value in said.items() if getattr(question, name) != value}:
+                vars(question).update(changed)
+                question.save()
 
 
 def rows_of(golden_set: GoldenSet) -> list[Row]:

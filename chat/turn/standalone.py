@@ -279,6 +279,8 @@ def _beginnings(text: str) -> set[str]:
 _CONNECTIVE_HEAD = re.compile(rf"^(?:{one_of('connective_openings')})(?=[\s,?]|$)")
 _GOING_ON = re.compile(rf"^(?:{one_of('going_on')})(?=[\s,])")
 _CONNECTIVE_TAIL = re.compile(rf"(?:^|[\s,])(?:{one_of('connective_closings')})\s*\?*$")
+#: « Dans quel délai ? », "Which form?": a question word and one noun.
+_ELLIPTIC_MEASURE = re.compile(r"^(?:[\w']+ )?(?:quels?|quelles?|combien de|what|which|how (?:long|much|many)) ?\S*$")
 #: A modal, a person and one verb without its object: "On peut refuser ?", "Serai-je remboursé ?", "Can I appeal?".
 _NO_COMPLEMENT = re.compile(
     r"^(?:(?:je|on|nous|vous|j') ?\w+|\w+-(?:t-)?(?:je|on|nous|vous)|faut-il|il faut)(?: etre)?(?: \w+)?$|"
@@ -415,8 +417,9 @@ def _names_topic(folded: str) -> bool:
 
 
 def _is_elliptic(folded: str, bare: str) -> bool:
-    is_fragment = not _VERB.search(folded) and len(_specific_words(folded)) <= _FRAGMENT_WORDS
-    return is_fragment or _NO_COMPLEMENT.search(bare) is not None
+    if _ELLIPTIC_MEASURE.search(folded) or _NO_COMPLEMENT.search(bare):
+        return True
+    return not _VERB.search(folded) and len(_specific_words(folded)) <= _FRAGMENT_WORDS
 
 
 def _points_outside(bare: str, pointer: re.Pattern[str]) -> bool:

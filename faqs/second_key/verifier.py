@@ -5,10 +5,13 @@ The questions stand in its prompt as JSON strings, so that nothing typed can pos
 """
 
 import json
+import logging
 
 from django.conf import settings
 
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage
+
+logger = logging.getLogger(__name__)
 
 #: A longer reply is no verdict.
 _MOST_CHARACTERS = 200
@@ -33,6 +36,8 @@ async def confirms(llm: LanguageModel, stored: str, asked: str, *, model: str = 
     options = GenerationOptions(model=model, temperature=0.0, max_tokens=20, json_object=True)
     seconds = settings.VERIFIER_TIMEOUT_SECONDS
     reply = await llm.write(messages, options, seconds=seconds, characters=_MOST_CHARACTERS)
+    if reply is None:
+        logger.warning("The verifier gave no verdict within %g s.", seconds)
     return reply is not None and is_yes(reply.text)
 
 

@@ -6,10 +6,12 @@ Imports the rest of `knowledge.indexing`, which never imports it.
 """
 
 import logging
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -37,6 +39,10 @@ from knowledge.models import Document, DocumentStatus, IndexBuild, WebSource
 from knowledge.vectors.base import collection_alias, vector_store
 
 logger = logging.getLogger(__name__)
+
+#: A worker writes questions for so long at a time, then takes its turn again after other tasks; it lets a waiting
+#: indexation go first at once, and comes back after `JOB_REAP_SECONDS`.
+QUESTIONS_TURN_SECONDS = 300.0
 
 # --- What is asked for -----------------------------------------------------------------------------------------------
 
@@ -179,7 +185,8 @@ def _carried_out(build: IndexBuild, held: Held, on_progress: OnProgress) -> Inde
         return build_generation(agent=agent, method=method, generation=build.generation, on_progress=on_progress)
     report = IndexReport()
     if build.kind == JobKind.QUESTIONS:
-        write_questions(build, report, on_progress, _others_wait if held.in_background else lambda: False)
+        gives_way = partial(_seconds_for_others, build, time.monotonic()) if held.in_background else lambda: None
+        write_questions(build, report, on_progress, gives_way)
         return report
     if build.kind == JobKind.REFRESH:
         _refresh(build, held, report, on_progress)
@@ -199,9 +206,11 @@ def _carried_out(build: IndexBuild, held: Held, on_progress: OnProgress) -> Inde
     return report
 
 
-def _others_wait() -> bool:
-    """Whether jobs wait that go before the writing of questions: all others do."""
-    return Job.objects.due().exclude(kind=JobKind.QUESTIONS).exists()
+def _seconds_for_others(build: IndexBuild, since: float) -> float | None:
+    """The seconds after which the writing of questions resumes, if it must pause: other builds go first."""
+    if IndexBuild.objects.due().exclude(pk=build.pk).exclude(kind=JobKind.QUESTIONS).exists():
+        return settings.JOB_REAP_SECONDS
+    return 0.0 if time.monotonic() - since > QUESTIONS_TURN_SECONDS else None
 
 
 def _refresh(build: IndexBuild, held: Held, report: IndexReport, on_progress: OnProgress) -> None:

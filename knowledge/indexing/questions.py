@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from datetime import time as clock
 from functools import partial
 
-from django.conf import settings
 from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -183,10 +183,8 @@ def signature(model: LanguageModel, content_hash: str) -> str:
     return f"{model.default_model[:200]}:{PROMPT_VERSION}:{content_hash}"
 
 
-#: Whether other jobs go first.
-GivesWay = Callable[[], bool]
-#: After so long a job looks whether it may call the model again.
-_LATER = timedelta(hours=1)
+#: In how many seconds the job should come back, where others go first; else `None`.
+GivesWay = Callable[[], float | None]
 
 
 def write_questions(build: IndexBuild, report: IndexReport, on_progress: OnProgress, gives_way: GivesWay) -> None:
@@ -232,8 +230,9 @@ class _Run:
             while not self.is_over:
                 waiting = self._waiting()
                 on_progress(len(self.tried), len(self.tried) + len(waiting), BuildPhase.QUESTIONS)
-                if gives_way():
-                    self._leave(timedelta(seconds=settings.JOB_REAP_SECONDS))
+                seconds = gives_way()
+                if seconds is not None:
+                    self._leave(timezone.now() + timedelta(seconds=seconds))
                 elif not waiting:
                     self.is_over = True
                 else:
@@ -252,9 +251,9 @@ class _Run:
         found = waiting_passages(self.build.indexed_agent, self.model, self.build.document_ids)
         return [key for key, _document in found if key not in self.tried]
 
-    def _leave(self, time: timedelta, reason: str = "") -> None:
+    def _leave(self, moment: datetime, reason: str = "") -> None:
         self.is_over = True
-        self.report.goes_on_at, self.report.goes_on_because = timezone.now() + time, reason
+        self.report.goes_on_at, self.report.goes_on_because = moment, reason
 
     def _ask(self, keys: Sequence[int]) -> None:
         """One round: each call is counted before it is made, and every reply that comes is kept."""
@@ -262,9 +261,10 @@ class _Run:
         running: dict[Future[Reply], tuple[Chunk, UnitsRequest]] = {}
         for chunk in Chunk.objects.filter(pk__in=keys).select_related("document").order_by("index", "pk"):
             if not take_call():
+                tomorrow = datetime.combine(timezone.localdate() + timedelta(days=1), clock.min)
                 reason = _("Le nombre d’appels au modèle par jour est atteint (%(count)d).")
                 limit = RuntimeSettings.load().get("question_calls_per_day")
-                self._leave(_LATER, reason % {"count": limit})
+                self._leave(timezone.make_aware(tomorrow), reason % {"count": limit})
                 break
             self.report.model_calls += 1
             document = chunk.document

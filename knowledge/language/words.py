@@ -144,12 +144,19 @@ def _stemmer(language: str) -> Callable[[str], str]:
 class _French:
     def __init__(self, data: dict[str, Any]) -> None:
         self._kept = frozenset(data["kept"].split())
+        self._endings: dict[str, str] = data["endings"]
         self._suffixes: list[str] = data["suffixes"].split()
+        self._infinitives = frozenset(data["infinitives"].split())
         self._kept_stems = frozenset(data["kept_stems"].split())
 
     def __call__(self, word: str) -> str:
         if word in self._kept or len(word) < 4 or not word.isalpha():
             return word
+        for ending, replacement in self._endings.items():
+            if word.endswith(ending) and len(word) - len(ending) >= 3:
+                return word[: -len(ending)] + replacement
+        if word.endswith("aux") and len(word) > 5:
+            return word[:-3] + "al"
         if word.endswith("s") and len(word) > 4:
             word = word if word.endswith(("is", "us", "ss", "ons", "eas")) else word[:-1]
         word = self._without_suffix(word)
@@ -157,12 +164,16 @@ class _French:
             word = word[:-1]
         if len(word) > 4 and word[-1] == word[-2]:
             word = word[:-1]
-        return word
+        # « modifi(er) », « resili(er) » and « modifi(cation) » meet on the same letter.
+        return word[:-1] if len(word) > 5 and word[-1] == "i" else word
 
     def _without_suffix(self, word: str) -> str:
         for suffix in self._suffixes:
             if word.endswith(suffix) and len(word) - len(suffix) >= 4:
-                return word[: -len(suffix)] + ("fi" if suffix.startswith("fic") else "")
+                rest = word[: -len(suffix)]
+                if suffix.startswith("fic"):
+                    return rest + "fi"
+                return rest + suffix[:-2] if suffix in self._infinitives else rest
         return word
 
 

@@ -13,7 +13,6 @@ from dataclasses import astuple, dataclass
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 from bs4 import BeautifulSoup, Comment, Tag
-from bs4.dammit import EncodingDetector
 from bs4.element import NavigableString
 from django.utils.translation import gettext as _
 
@@ -22,6 +21,8 @@ from knowledge.readers.base import Outline, ParsedDocument, one_line, outline_te
 from knowledge.readers.markup import HEADINGS, TAKEN_OUT, MarkupReader, attribute, tags_named, take_out_marks, tree_of
 from knowledge.readers.text import decode_text
 
+#: Not the XML declaration, which servers and editors leave behind.
+_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _DROPPED = frozenset(
     "script style nav footer noscript template iframe svg math object "
     "select input textarea canvas audio video head".split()
@@ -91,10 +92,10 @@ def html_fragment_text(fragment: str) -> str:
 
 
 def _decode_page(data: bytes, *, filename: str) -> str:
-    declared = EncodingDetector.find_declared_encoding(data[:4096], is_html=True)
+    declared = _CHARSET.search(data[:4096])
     if declared and b"\0" not in data[:4096]:
         with suppress(LookupError, UnicodeError):
-            return data.decode(declared)
+            return data.decode(declared[1].decode("ascii"))
     return decode_text(data, filename=filename)
 
 

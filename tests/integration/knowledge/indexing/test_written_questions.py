@@ -5,7 +5,6 @@ day, and stopped.
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 from unittest import mock
 
@@ -222,7 +221,7 @@ class WrittenQuestionsTests(TestCase):
 
     # The budget.
 
-    def test_budget_of_calls_is_kept_to_the_call_and_looked_at_each_hour(self) -> None:
+    def test_budget_of_calls_is_kept_to_the_call_and_goes_on_the_next_day(self) -> None:
         self.allow(question_calls_per_day=2)
         with self.model(*[reply(GOOD)] * 5) as model:
             self.add(count=5)
@@ -232,7 +231,7 @@ class WrittenQuestionsTests(TestCase):
             assert (job.status, job.report["model_calls"]) == (JobStatus.QUEUED, 2)
             assert "appels au modèle par jour" in job.error
             assert job.not_before is not None
-            assert timezone.now() < job.not_before <= timezone.now() + timedelta(hours=1)
+            assert timezone.localtime(job.not_before).hour == 0
             IndexBuild.objects.update(not_before=None)
             self.write(may_retry=True)  # still the same day
             assert len(model.calls) == 2
@@ -240,6 +239,15 @@ class WrittenQuestionsTests(TestCase):
             IndexBuild.objects.update(not_before=None)
             self.write(may_retry=True)
             assert (len(model.calls), self.job().report["model_calls"]) == (4, 4)
+
+    def test_budget_that_staff_raise_holds_at_once(self) -> None:
+        self.allow(question_calls_per_day=1)
+        with self.model(*[reply(GOOD)] * 3):
+            self.add(count=3)
+            self.write(may_retry=True)
+            self.allow(question_calls_per_day=3)
+            self.write(may_retry=True)
+        assert (self.written(), self.job().status) == (3, JobStatus.DONE)
 
     # Stopped, taken up.
 

@@ -60,6 +60,9 @@ LEANING = [
     ("the cheaper one", "", "choice"),
     ("Laquelle est la plus fiable ?", "", "comparison"),
     ("Ireland as well?", "", "connective"),
+    ("À quels horaires ?", "", "ellipsis"),
+    ("Quels horaires ?", "", "ellipsis"),
+    ("Which bus?", "", "ellipsis"),
     ("Et pour les réunions d’équipe, quel jour est prévu ?", "", "connective"),
     ("Dans ce cas, comment déclarer la naissance de ma fille ?", "", "connective"),
 ]

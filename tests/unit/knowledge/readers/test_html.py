@@ -64,6 +64,14 @@ def test_details_and_definitions_that_ask_are_questions() -> None:
 def test_declared_encoding_is_followed() -> None:
     page = "<meta charset='iso-8859-1'><p>Été à Nîmes.</p>".encode("latin-1")
     assert parse_document(page, filename="p.htm").blocks[0].text == "Été à Nîmes."
+    stale = "<?xml version='1.0' encoding='iso-8859-1'?><meta charset='utf-8'><p>Été à Nîmes.</p>".encode()
+    assert parse_document(stale, filename="p.htm").blocks[0].text == "Été à Nîmes."
+
+
+def test_terms_in_groups_of_groups_keep_what_is_said_of_them() -> None:
+    row = "<div><div><dt>Tarif plein</dt></div><div><dd>12 €</dd></div></div>"
+    [block] = parse_document(f"<dl>{row}</dl>".encode(), filename="p.htm").blocks
+    assert block.text == "**Tarif plein**\n\n12 €"
 
 
 def test_fragment_becomes_light_markdown_without_html() -> None:

@@ -19,6 +19,13 @@ def read(document: Any) -> ParsedDocument:
     return parse_document(saved(document), filename="note.docx")
 
 
+def test_a_style_without_a_type_refuses_no_file() -> None:
+    document = docx.Document()
+    document.styles.element.append(parse_xml(f'<w:style {nsdecls("w")} w:styleId="X1"/>'))
+    document.add_paragraph("Ouvert.")
+    assert [block.text for block in read(document).blocks] == ["Ouvert."]
+
+
 def test_styles_give_title_headings_lists_and_tables() -> None:
     document = docx.Document()
     document.add_heading("Règlement", 0)
