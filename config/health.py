@@ -287,10 +287,6 @@ def _bears_token(request: HttpRequest) -> bool:
     return bool(settings.METRICS_TOKEN) and hmac.compare_digest(given.encode(), expected.encode())
 
 
-#: Hosts that nobody else reaches.
-_THIS_MACHINE = {"localhost", "127.0.0.1", "[::1]"}
-
-
 @register(deploy=True)
 def check_service(**_kwargs: object) -> list[CheckMessage]:
     """What a site in service lacks; docs/operations.md lists it with Django's own checks (`check --deploy`)."""
@@ -298,10 +294,7 @@ def check_service(**_kwargs: object) -> list[CheckMessage]:
     secrets = [name for name in os.environ if name.startswith(SECRET_PREFIX) and not name.endswith("_HOSTS")]
     homeless = ", ".join(sorted(name for name in secrets if not os.environ.get(f"{name}_HOSTS")))
     lacking = (
-        (
-            set(settings.ALLOWED_HOSTS) <= _THIS_MACHINE,
-            "ALLOWED_HOSTS names this machine alone: name the site's hosts.",
-        ),
+        (set(settings.ALLOWED_HOSTS) <= {"localhost", "127.0.0.1", "[::1]"}, "ALLOWED_HOSTS names this machine alone."),
         (settings.BEHIND_TLS and not settings.TRUSTED_PROXIES, "TRUSTED_PROXIES is 0: visitors share one limit."),
         (not settings.RATE_LIMITS, "RATE_LIMITS is off: one visitor can take the whole desk."),
         (several and "sqlite" in engine, "Several web processes write to one SQLite file: set DATABASE_URL."),

@@ -5,7 +5,8 @@ and drops deleted chunks and answers, which therefore stop answering at once. Al
 
 Search is hybrid where benchmarks favour that for the embedding model (`ThresholdProfile.lexical_weight`). Two numbers
 are made of a hit. Its *relevance* orders the chunks: the best cosine of the chunk's points plus the weight times the
-best overlap of one with the question's words. Its *closeness* meets the guard rail (`Thresholds.closeness`): the cosine
+best overlap of one with the question's words; chunks with questions of their own lose the lead that these have over
+passages (`confirm_passages`). Its *closeness* meets the guard rail (`Thresholds.closeness`): the cosine
 plus a part for the question's words that the hit says, rare or not, so that nothing else in the index changes it. A
 stored answer is given by its cosine and the second key only.
 """
@@ -26,7 +27,7 @@ from knowledge.embeddings.base import Purpose, embedder
 from knowledge.errors import CollectionMissingError
 from knowledge.language.spelling import Vocabulary
 from knowledge.language.words import common_stem
-from knowledge.models import Chunk, page_address
+from knowledge.models import Chunk, UnitsOrigin, page_address
 from knowledge.thresholds import ThresholdProfile, threshold_profile
 from knowledge.vectors.base import Hit, Query, Wanted, collection_alias, vector_store
 from knowledge.vectors.bm25 import content_words
@@ -271,7 +272,10 @@ def _stems(text: str) -> frozenset[str]:
 
 def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "") -> SearchResult:
     """Keep the hits whose chunk or answer is the agent's; complete legacy hits, add answers that wait for the index."""
-    chunks = _existing_chunks(result.hits, agent_id)
+    chunks, has_plain = _existing_chunks(result.hits, agent_id)
+    profile = threshold_profile(embedder().recipe.model) if has_plain else None
+    lead = profile.question_lead if profile is not None else 0.0
+    asked = {hit.chunk_key for hit in result.hits if hit.type is PointType.QA_PAIR}
     faq_hits = [hit for hit in result.hits if hit.is_faq]
     answers = answers_above().confirm(faq_hits, agent_id, question) if faq_hits or question else ConfirmedAnswers()
     standing = {hit.point_id: hit for hit in answers.hits}
@@ -282,8 +286,8 @@ def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "")
         elif hit.document_id is None:
             kept.append(hit)
         elif found := chunks.get(hit.chunk_id or (hit.document_id, hit.chunk_index)):
-            kept.append(hit.with_values(**found))
-    return SearchResult(hits=tuple(kept), late=tuple(answers.late))
+            kept.append(hit.with_values(relevance=hit.relevance - lead * (hit.chunk_key in asked), **found))
+    return SearchResult(_in_order(kept).hits, late=tuple(answers.late))
 
 
 def faq_passage(*, agent_id: int, point_id: str, question: str, answer: str) -> Passage:
@@ -310,19 +314,23 @@ def compare_late(result: SearchResult, query: Query) -> SearchResult:
     return _in_order(hits)
 
 
-def _existing_chunks(hits: Sequence[Passage], agent_id: int) -> dict[object, dict[str, Any]]:
-    """What completes a hit, of each served chunk behind the hits: by its key, and by document and rank (`legacy`)."""
+def _existing_chunks(hits: Sequence[Passage], agent_id: int) -> tuple[dict[object, dict[str, Any]], bool]:
+    """What completes a hit, of each served chunk behind the hits: by its key, and by document and rank (`legacy`); and
+    whether one of them has no questions.
+    """
     wanted = Q(pk__in={hit.chunk_id for hit in hits if hit.chunk_id is not None})
     if legacy := [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]:
         documents, ranks = {hit.document_id for hit in legacy}, {hit.chunk_index for hit in legacy}
         wanted |= Q(document__in=documents, index__in=ranks)
     rows = Chunk.objects.current().filter(wanted, document__agent=agent_id).order_by()
     found: dict[object, dict[str, Any]] = {}
-    columns = ("pk", "document_id", "index", "document__name", "anchor", "page", "document__indexed_at")
-    for pk, document, rank, name, anchor, page, read_at in rows.values_list(*columns):
+    has_plain = False
+    columns = ("pk", "document_id", "index", "document__name", "anchor", "page", "document__indexed_at", "units_origin")
+    for pk, document, rank, name, anchor, page, read_at, units in rows.values_list(*columns):
+        has_plain |= units == UnitsOrigin.WAITING
         place = {"url": page_address(name, anchor), "page": page, "read_at": read_at}
         found[pk] = found[document, rank] = {"chunk_id": pk, "chunk_index": rank, **place}
-    return found
+    return found, has_plain
 
 
 #: Points whose words are read, about a second: further ones have the same words.

@@ -74,6 +74,8 @@ class ThresholdProfile:
     lexical_weight: float | None = None
     coverage_weight: float = 0.0
     guard_rail_questions: float | None = None
+    #: What a chunk whose questions were found loses beside chunks that have none (`benchmarks/passages`).
+    question_lead: float = 0.0
     #: From which score on a tool is offered (`benchmarks/tools/README.md`); None: the best are, whatever their scores.
     tool: float | None = None
 
@@ -92,6 +94,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
             lexical_weight=1.0,
             coverage_weight=0.40,
             guard_rail_questions=0.50,
+            question_lead=0.10,
             tool=0.25,
         ),
     )

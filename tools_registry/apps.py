@@ -30,17 +30,10 @@ def check_tools(app_configs: Sequence[AppConfig] | None, **_kwargs: Any) -> list
         isinstance(line, list) and line and all(isinstance(part, str) for part in line) for line in servers.values()
     )
     if not right:
-        problem = checks.Error(
-            "MCP_STDIO_SERVERS is not an object of command lines.",
-            hint='Write it as JSON: {"files": ["/usr/bin/mcp-files", "/srv"]}.',
-            id="tools_registry.E002",
-        )
-        found.append(problem)
+        hint = 'Write it as JSON: {"files": ["/usr/bin/mcp-files", "/srv"]}.'
+        said = "MCP_STDIO_SERVERS is not an object of command lines."
+        found.append(checks.Error(said, hint=hint, id="tools_registry.E002"))
     if settings.HANDOVER_EMAILS and "console" in settings.EMAIL_BACKEND:
-        warning = checks.Warning(
-            "HANDOVER_EMAILS is set, but mail is only written to standard output.",
-            hint="Set EMAIL_URL to a mail server.",
-            id="tools_registry.W001",
-        )
-        found.append(warning)
+        said = "HANDOVER_EMAILS is set, but mail is only written to standard output."
+        found.append(checks.Warning(said, hint="Set EMAIL_URL to a mail server.", id="tools_registry.W001"))
     return found
