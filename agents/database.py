@@ -87,7 +87,7 @@ def wait_at_most(seconds: float) -> None:
 
 
 def _impatient_connection() -> type[Any]:
-    """A connection to PostgreSQL that ends where the server says nothing for too long."""
+    """The class of a PostgreSQL connection that ends itself where a statement is not answered in time."""
     import psycopg  # only where PostgreSQL is used
 
     class ImpatientConnection(psycopg.Connection[Any]):

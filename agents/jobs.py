@@ -205,7 +205,7 @@ def cancel(job: Job) -> bool:
 
 
 def retry(job: Job, **changes: Any) -> bool:
-    """Queue a failed or cancelled job again, as new. Raises `IntegrityError` where another of its key is open."""
+    """Queue a failed or cancelled job as new; `False` where it is neither. Raises `IntegrityError` if its key is open."""
     with transaction.atomic():
         taken = _take(job, GIVEN_UP_JOBS, JobStatus.QUEUED, attempts=0, error="", finished_at=None, **changes)
     if taken:
@@ -358,7 +358,7 @@ def ensure(kind: JobKind) -> Job:
 
 
 def recover() -> int:
-    """Queue the jobs of dead processes again, and nudge the oldest ones that wait: their message may have gone."""
+    """Queue the jobs of dead processes again, or fail them after their last try; nudge the oldest that wait."""
     now = timezone.now()
     expired = Job.objects.expired()
     expired.filter(attempts__gte=settings.JOB_MAX_ATTEMPTS).update(

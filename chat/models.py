@@ -462,7 +462,7 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         return self.standing().filter(settled_at=None, dismissed_at__isnull=False)
 
     def to_correct(self) -> Self:
-        """Those that staff may act on: nothing of a temporary chat is used again."""
+        """The open thumbs down that staff may correct from: not those of temporary chats, of which nothing is used again."""
         return self.open().filter(turn__conversation__is_temporary=False)
 
 

@@ -289,7 +289,7 @@ def _postpone(rows: Sequence[LearnedResponse], error: ApplicationError, report: 
 
 
 def settle_again(agent_id: int, forms: Forms) -> None:
-    """Apply again the valid answers with one of the forms, so that they supersede older ones in the other form."""
+    """Have the valid answers with one of the forms applied again: they then supersede older ones in the other form."""
     rows = LearnedResponse.objects.valid().filter(agent=agent_id).prefetch_related("phrasings")
     found = (
         row.pk for row in rows.iterator(chunk_size=500) if any(forms.other_reading(text) for _p, text in row.points())

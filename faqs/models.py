@@ -67,7 +67,7 @@ class DeploymentMemory(models.Model):
 
 
 class CachedResponse(models.Model):
-    """A question with the answer given to it, stored to answer it again without a model."""
+    """An entry of a desk's memory: a question and its answer, given without a model to who asks the same (`faqs.recall`)."""
 
     # The columns of seed 000, section 3.
     key_hash = models.CharField(max_length=64, editable=False)

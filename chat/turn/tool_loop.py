@@ -394,7 +394,7 @@ def _arguments(call: RequestedCall) -> str | None:
 
 
 def is_saturated(rounds: Sequence[Sequence[Message]], asked: Sequence[RequestedCall]) -> bool:
-    """Whether `SATURATION` recalls in a row brought nothing new: the same calls, or the same results."""
+    """Whether the model asks for the same calls a `SATURATION`th time, `asked` counted, or got the same results so often."""
     last = rounds[-SATURATION:]
     if len(last) < SATURATION:
         return False

@@ -314,7 +314,7 @@ class LearnedResponseAdmin(StaffAdmin):
 
     @admin.display(description=_("a remplacé"))
     def replaces(self, row: LearnedResponse) -> SafeString | str:
-        """What this answer has taken out of service, the latest of each kind."""
+        """Links to what this answer superseded: the latest `SHOWN_REPLACED` validated answers, then entries of the memory."""
         older = [
             *row.superseded_answers.order_by("-updated_at")[:SHOWN_REPLACED],
             *row.superseded_entries.defer("embedding").order_by("-pk")[:SHOWN_REPLACED],

@@ -266,7 +266,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision; its words are put together where somebody reads them: most decisions of a turn are read by nobody."""
+    """Whether a stored answer may be served to the asked question; the reasons are worded only where somebody reads them."""
 
     outcome: Outcome
     score: float

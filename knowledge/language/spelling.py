@@ -361,7 +361,7 @@ class _Speller:
         return 0
 
     def _may_read(self, code: str, at: int, length: int) -> bool:
-        """Whether a form applies: in its language, a phrase also where none was detected, else if unknown."""
+        """Whether a form is read: in a text of its language, a phrase also where none is known, else if no list has its word."""
         run = self.tokens[at : at + length]
         if any(token.is_protected or self._is_name(token) for token in run):
             return False

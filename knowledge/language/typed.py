@@ -184,7 +184,7 @@ class _Wrapped:
         return core[0].upper() + core[1:] if self.first or self.opening else core
 
     def _start(self) -> int:
-        """Return where the kept text starts: at its first word, or at the quotes, digits and signs right before it."""
+        """Return where the question starts behind its courtesies: at its first word, or at the signs and digits before it."""
         if self.first == 0:
             return len(self.text) - len(self.text.lstrip())
         start = self.tokens[self.first].start

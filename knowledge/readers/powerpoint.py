@@ -94,8 +94,8 @@ class _Slide:
                     self._outline.add("\n\n".join(self._lines(shape)))
 
     def _arranged(self, shapes: Iterable[Any]) -> None:
-        """Shapes in the order people read them: row by row, from the left. Boxes under each other are a table, or where
-        they hold more than a line, columns.
+        """Shapes in the order people read them: row by row, from the left. Rows whose boxes begin at the same places are a
+        table, or columns where a box holds more than one line.
         """
         for columns, group in groupby(_in_rows(shapes), _columns):
             rows = list(group)
