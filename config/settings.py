@@ -428,8 +428,8 @@ BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 #: How long browsers are told to come over TLS only; it cannot be taken back before that.
 SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=0) if BEHIND_TLS else 0
-#: Sending people from HTTP to TLS is the proxy's.
-SILENCED_SYSTEM_CHECKS = ["security.W008"]
+#: Sending people from HTTP to TLS is the proxy's; subdomains and lists of browsers are for the domain's owner.
+SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W005", "security.W021"]
 if BEHIND_TLS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 #: Web processes of `serve`. With several, each takes 250 MB with the fast embedding model, and their parent 130 MB.

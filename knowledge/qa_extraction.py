@@ -87,8 +87,9 @@ def _answered_heading(path: tuple[str, ...], section: Sequence[Block], *, title:
     question = path[-1]
     if marked := _MARKED_QUESTION.match(question):
         question, (line, *more) = marked["text"], pieces[0].split("\n")
-        answer = _MARKED_ANSWER.match(line)
-        pieces[0] = "\n".join([answer["text"] if answer else line, *more])
+        if (answer := _MARKED_ANSWER.match(line)) and ":" in line[: answer.start("text")]:
+            line = answer["text"].removesuffix("**") if answer["text"].count("**") % 2 else answer["text"]
+        pieces[0] = "\n".join([line, *more])
     yield replace(
         first,
         text="\n\n".join(pieces),

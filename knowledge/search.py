@@ -5,14 +5,13 @@ and drops deleted chunks and answers, which therefore stop answering at once. Al
 
 Search is hybrid where benchmarks favour that for the embedding model (`ThresholdProfile.lexical_weight`). Two numbers
 are made of a hit. Its *relevance* orders the chunks: the best cosine of the chunk's points plus the weight times the
-best overlap of one with the question's words; chunks with questions of their own lose the lead that these have over
-passages (`confirm_passages`). Its *closeness* meets the guard rail (`Thresholds.closeness`): the cosine
-plus a part for the question's words that the hit says, rare or not, so that nothing else in the index changes it. A
-stored answer is given by its cosine and the second key only.
+best overlap of one with the question's words; beside passages without questions, chunks with questions lose these'
+lead. Its *closeness* meets the guard rail (`Thresholds.closeness`): the cosine plus a part for the question's words
+that the hit says, so that nothing else in the index changes it. A stored answer needs its cosine and the second key.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -252,9 +251,9 @@ def ranked(hits: Sequence[Passage], question: str, lexical_weight: float) -> Sea
     )
 
 
-def _in_order(hits: Iterable[Passage]) -> SearchResult:
+def _in_order(hits: Iterable[Passage], *, lead: float = 0.0, asked: Collection[object] = ()) -> SearchResult:
     def place(hit: Passage) -> tuple[float, bool, float, str]:
-        return -hit.relevance, not hit.is_faq, -hit.score, hit.point_id
+        return lead * (hit.chunk_key in asked) - hit.relevance, not hit.is_faq, -hit.score, hit.point_id
 
     return SearchResult(tuple(sorted(hits, key=place)))
 
@@ -275,7 +274,7 @@ def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "")
     chunks, has_plain = _existing_chunks(result.hits, agent_id)
     profile = threshold_profile(embedder().recipe.model) if has_plain else None
     lead = profile.question_lead if profile is not None else 0.0
-    asked = {hit.chunk_key for hit in result.hits if hit.type is PointType.QA_PAIR}
+    asked = {hit.chunk_key for hit in result.hits if hit.type is PointType.QA_PAIR and not hit.is_faq}
     faq_hits = [hit for hit in result.hits if hit.is_faq]
     answers = answers_above().confirm(faq_hits, agent_id, question) if faq_hits or question else ConfirmedAnswers()
     standing = {hit.point_id: hit for hit in answers.hits}
@@ -286,8 +285,8 @@ def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "")
         elif hit.document_id is None:
             kept.append(hit)
         elif found := chunks.get(hit.chunk_id or (hit.document_id, hit.chunk_index)):
-            kept.append(hit.with_values(relevance=hit.relevance - lead * (hit.chunk_key in asked), **found))
-    return SearchResult(_in_order(kept).hits, late=tuple(answers.late))
+            kept.append(hit.with_values(**found))
+    return SearchResult(_in_order(kept, lead=lead, asked=asked).hits, late=tuple(answers.late))
 
 
 def faq_passage(*, agent_id: int, point_id: str, question: str, answer: str) -> Passage:
@@ -315,9 +314,7 @@ def compare_late(result: SearchResult, query: Query) -> SearchResult:
 
 
 def _existing_chunks(hits: Sequence[Passage], agent_id: int) -> tuple[dict[object, dict[str, Any]], bool]:
-    """What completes a hit, of each served chunk behind the hits: by its key, and by document and rank (`legacy`); and
-    whether one of them has no questions.
-    """
+    """What completes a hit, by its chunk's key and by document and rank (`legacy`); and if a chunk has no questions."""
     wanted = Q(pk__in={hit.chunk_id for hit in hits if hit.chunk_id is not None})
     if legacy := [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]:
         documents, ranks = {hit.document_id for hit in legacy}, {hit.chunk_index for hit in legacy}

@@ -38,7 +38,7 @@ from knowledge.readers.text import add_plain_lines, broken_at_margin, decode_tex
 
 _FRONT_MATTER = re.compile(r"\A(?:---|\+\+\+)[ \t]*\n(.*?)\n(?:---|\.\.\.|\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL)
 #: Opening hours in a quotation have figures.
-_BREADCRUMB = re.compile(r"[^.?!\n\d]{2,120}\s[/›>»](?:\s[^.?!\n\d]*)?")
+_BREADCRUMB = re.compile(r"[^.?!\n\d]{2,120}\s[/›>»](?:\s[A-ZÀ-Ý][^.?!\n\d]*)?")
 #: Fewer unmarked lines than this say nothing about how the file is written.
 _ENOUGH_LINES = 12
 
@@ -61,7 +61,7 @@ _ATTRIBUTES = (
 )
 _SETTING = re.compile(
     r"""^[ \t]*\[\[?_?(?i:toc)_?\]?\][ \t]*$|^import[ \t]+(?:[\w*]+|\{[\w, ]{0,200}\})[ \t]+from[ \t]+["'][^"'\n]{1,200}["'];?[ \t]*$"""
-    rf"|[ \t]*{_ATTRIBUTES}[ \t]*$|(?<=[)\]*_:>]){_ATTRIBUTES}|(?<=^- ){_ATTRIBUTES}|(?<=^\d\. ){_ATTRIBUTES}",
+    rf"|(?<![ \t])[ \t]*{_ATTRIBUTES}[ \t]*$|(?<=[)\]*_:>]){_ATTRIBUTES}|(?<=^- ){_ATTRIBUTES}|(?<=^\d\. ){_ATTRIBUTES}",
     re.MULTILINE,
 )
 #: The first line of a box, of VuePress and Docusaurus, MkDocs (tabs too), GitHub; and the last.
@@ -88,8 +88,10 @@ _SIGNS = re.compile(
     r"|(?<![\w:]):[a-z][a-z0-9_+-]{1,60}:(?![\w:])|(?<![\w:]):[a-z0-9]{1,30}(?:\\?_[a-z0-9]{1,30}){1,5}:(?!:)"
 )
 #: What editors leave: a break that nothing follows, emphasis of nothing, emphasis that ends behind a space.
-_BREAK = re.compile(r"^[ \t>]*\\[ \t]*$|(?<!\\)\\[ \t]*(?=\n[ \t>]*(?:\n|\Z)|\Z)", re.MULTILINE)
-_NO_EMPHASIS = re.compile(r"(?<![*\n])\*{4}(?!\*)|^([ \t>]*)\*{4}(?=[^*\s])|\*\*(?=[ \t]\*\*)[ \t]\*\*", re.MULTILINE)
+_BREAK = re.compile(r"^[ \t>]*\\[ \t]*$|(?<=\s)([^\s\\]*)\\[ \t]*(?=\n[ \t>]*(?:\n|\Z)|\Z)", re.MULTILINE)
+_NO_EMPHASIS = re.compile(
+    r"(?<=[a-zà-ÿ])\*{4}(?=[a-zà-ÿ])|^\*{4}(?=[^*\s`])|(?<=[a-zà-ÿ])\*\* \*\*(?=[\w:])", re.I | re.M
+)
 _LATE_END = re.compile(r"\*\*(?=\S)([^*\n]{1,200}?)([ \t]+)\*\*(?=[\s:.,;!?)]|\Z)")
 #: What a program calls a picture whose author wrote nothing.
 _PICTURE_NAME = re.compile(r"[^\n]{0,200}\.(?:png|jpe?g|gif|svg|webp|avif)", re.IGNORECASE)
@@ -243,8 +245,8 @@ def _untemplated(text: str, *, printed: bool) -> str:
     text = _NOTE_TEXT.sub(r"\n\1(\2) ", _PLUS.sub(r"\1\\+", _DEEP.sub("", text)))
     text = _TEMPLATE.sub(_shown_text, text)
     text = _PRINTED.sub("", text) if printed else text
-    text = _NO_EMPHASIS.sub(lambda found: found[1] or " " * (" " in found[0]), _BOX.sub(_box_title, text))
-    text = _LATE_END.sub(r"**\1**\2", _BREAK.sub("", text))
+    text = _NO_EMPHASIS.sub(lambda found: " " * (" " in found[0]), _BOX.sub(_box_title, text))
+    text = _LATE_END.sub(r"**\1**\2", _BREAK.sub(lambda found: found[1] or "", text))
     return _JSON.sub(_json_text, _SETTING.sub("", text))
 
 

@@ -154,7 +154,7 @@ def _request_parts(operation: Mapping[str, Any], arguments: Arguments) -> tuple[
         else:
             url = url.replace(f"{{{name}}}", text)
     if cookies := listed["cookie"]:
-        headers["Cookie"] = "; ".join(f"{name}={quote(text, safe='')}" for name, text in cookies)
+        headers["Cookie"] = "; ".join(f"{quote(name, safe='[]')}={quote(text, safe='')}" for name, text in cookies)
     return url, listed["query"], headers
 
 
@@ -219,8 +219,8 @@ def _encoding(content: bytes) -> str:
     """The encoding of a text whose service names none."""
     try:
         content.decode()
-    except UnicodeDecodeError:
-        return "cp1252"
+    except UnicodeDecodeError as error:
+        return "utf-8" if error.end == len(content) else "cp1252"  # one that was cut within a character
     return "utf-8"
 
 

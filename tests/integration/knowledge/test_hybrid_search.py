@@ -59,7 +59,6 @@ class HybridSearchTests(TestCase):
             assert not confirm_passages(find(self.agent, QUESTION), agent_id=self.agent.pk).hits
 
     def test_questions_have_no_lead_over_a_passage_without_any(self) -> None:
-        """They are nearer for being questions; among themselves they keep their order."""
         plain = add_document(self.agent, name="c.md", text="# Cantine\n\nLe repas coûte quatre euros.").chunks.get()
         asked, other = (
             add_document(self.agent, name=f"{question}.md", text=f"# FAQ\n\n## {question}\n\nOui.").chunks.get()

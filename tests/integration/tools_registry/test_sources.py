@@ -351,6 +351,7 @@ class OperationTests(ServiceCase):
         for said, kind, told in (
             ('{"a": NaN, "b": -Infinity}', JSON, {"a": "NaN", "b": "-Infinity"}),
             ("côté".encode("cp1252"), "text/plain", "côté"),
+            ("côté é".encode()[:-1], "text/plain", "côté \ufffd"),
             ('{"a": "côté"}'.encode("cp1252"), JSON, {"a": "côté"}),
             ("<h1>Panne</h1><p>Revenez <b>demain</b></p>", "text/html", "Panne\nRevenez\ndemain"),
         ):

@@ -85,13 +85,13 @@ def test_items_without_bullets_stay_a_list_under_their_lead_in() -> None:
     ("written", "read"),
     [
         (":arrow\\_right:L'envoi est gratuit.", "L'envoi est gratuit."),
-        ("De 10:30:45 à 12:00.", "De 10:30:45 à 12:00."),
         ("Fin.\\\n\nSuite.", "Fin.|Suite."),
         ("- **Bloc**\n  \\\n\nFin.", "- **Bloc**|Fin."),
         ("****\\\n****Pour cela", "Pour cela"),
         ("****En** **quelques étapes", "En quelques étapes"),
         ("**Important **: lisez. a **b** c **d** e", "**Important** : lisez. a **b** c **d** e"),
-        ("2 ** 3 ** 4", "2 ** 3 ** 4"),
+        (*2 * ("Carte **** **** 1234, mot de passe : ****, 2 ** 3 ** 4, 10:30:45, C:\\Users\\",),),
+        ("> Réservé aux parents / tuteurs", "Réservé aux parents / tuteurs"),
     ],
 )
 def test_what_editors_leave_between_the_words_is_not_shown(written: str, read: str) -> None:
