@@ -92,7 +92,7 @@ _BREAK = re.compile(r"^[ \t>]*\\[ \t]*$|(?<=\s)([^\s\\]*)\\[ \t]*(?=\n[ \t>]*(?:
 _NO_EMPHASIS = re.compile(
     r"(?<=[a-zà-ÿ])\*{4}(?=[a-zà-ÿ])|^\*{4}(?=[^*\s`])|(?<=[a-zà-ÿ])\*\* \*\*(?=[\w:])", re.I | re.M
 )
-_LATE_END = re.compile(r"\*\*(?=\S)([^*\n]{1,200}?)([ \t]+)\*\*(?=[\s:.,;!?)]|\Z)")
+_LATE_END = re.compile(r"(?<!\*)\*\*(?=[^\s*])([^*\n]{1,200}?)([ \t]+)\*\*(?=[\s:.,;!?)]|\Z)")
 #: What a program calls a picture whose author wrote nothing.
 _PICTURE_NAME = re.compile(r"[^\n]{0,200}\.(?:png|jpe?g|gif|svg|webp|avif)", re.IGNORECASE)
 _MOST_ALIKE = 3
