@@ -388,8 +388,8 @@ def calls_to_plan(
 
 
 def _arguments(call: RequestedCall) -> str | None:
-    """The arguments as JSON that every model API accepts (`{}` for none); `None` where they are invalid."""
-    text = call.arguments.strip() or "{}"
+    """The arguments as JSON that every model API accepts (`{}` for none, or null); `None` where they are invalid."""
+    text = "{}" if call.arguments.strip() in ("", "null") else call.arguments.strip()
     return None if parsed_object(text) is None else text
 
 

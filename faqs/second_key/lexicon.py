@@ -164,8 +164,6 @@ class Words:
     temporal: frozenset[str]
     #: Pairs of real words that look like a typing error of each other.
     lookalikes: frozenset[str]
-    #: Real words that a slip in a small word would give ("cold" is not "could").
-    not_slips: frozenset[str]
     #: Small words that a phrase may hold or leave out (« carte d'identité », « carte identité »).
     linking: frozenset[str]
     #: Words that say next to nothing beside a question word (« comment obtenir un acte », « … avoir un acte »).
@@ -275,22 +273,6 @@ class Lexicon:
         return (self.stem(word),) in self.phrases
 
     @cached_property
-    def slips(self) -> dict[str, str]:
-        """Each slip of the finger in a longer small word → that word (« combein » is, « conbien » is none); and short forms."""
-        words = self.words
-        small = self.small | words.negations
-        found: dict[str, str] = {}
-        for word in sorted(small):
-            if len(word) >= 5 and word.isalpha():
-                found.update(dict.fromkeys(_slips_of(word), word))
-        taken = small | self.signature | words.lookalikes | words.temporal | words.scope
-        return {
-            slip: word
-            for slip, word in found.items()
-            if slip not in taken and not self.knows(slip) and slip not in words.not_slips
-        } | self.abbreviations
-
-    @cached_property
     def phrase_lengths(self) -> dict[str, tuple[int, ...]]:
         """First stem of each entry → the lengths of entries of several words to try, longest first."""
         lengths: dict[str, set[int]] = {}
@@ -344,15 +326,6 @@ def _patterns(
 
 def _by_word(table: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     return ((word, name) for name, row in table.items() for word in row.split())
-
-
-def _slips_of(word: str) -> set[str]:
-    """Two letters exchanged, one doubled, one left out; the first and the last stay."""
-    inner = range(1, len(word) - 1)
-    swapped = {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in inner}
-    doubled = {word[:i] + word[i] + word[i:] for i in inner}
-    dropped = {word[:i] + word[i + 1 :] for i in inner}
-    return (swapped | doubled | dropped) - {word}
 
 
 def _pairs_within(groups: str) -> frozenset[frozenset[str]]:

@@ -67,10 +67,9 @@ def plain(text: str, lexicon: Lexicon) -> str:
         text = text.replace("aujourd'hui", "aujourdhui")
         text = _ELISION.sub(lambda m: f"{m[1]}{'e' if m[1] == 'n' else ''} ", text)
     text = _OTHER_SIGNS.sub(" ", _INNER_SIGNS.sub(" ", text))
-    slips = lexicon.slips
     if text.endswith("?"):
         text = f"{text[:-1]} ?"
-    text = " ".join(slips.get(word, word) for word in text.split())
+    text = " ".join(lexicon.abbreviations.get(word, word) for word in text.split())
     return " ".join(rewritten(text, lexicon.rewrites).split())
 
 
