@@ -399,7 +399,7 @@ class SectionFourTests(LoopTestCase):
     async def test_strange_ids_and_names_become_ones_that_every_api_takes_back(self) -> None:
         strange = (
             RequestedCall("", "clock", "{}"),
-            RequestedCall("x" * 60, "clock", "{}"),
+            RequestedCall("x" * 60, "clock", "null"),
             RequestedCall("twice", "clock", "{}"),
             RequestedCall("twice", "clock", "{}"),
             RequestedCall("n", "no such tool!", "{}"),
