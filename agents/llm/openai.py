@@ -41,7 +41,6 @@ from agents.llm.base import (
     seen_text,
 )
 from agents.llm.reasoning import ReasoningFilter, parts_of
-from agents.logs import outgoing_headers
 from agents.texts import storable
 
 if TYPE_CHECKING:
@@ -347,12 +346,13 @@ class OpenAILanguageModel(LanguageModel):
         model = options.model or self._model
         refused = self._refused.get(model, frozenset())
         client = await self._clients.streaming()
-        headers = _UNCOMPRESSED | outgoing_headers()
         while True:
             request = self._request(messages, options, refused)
             try:
                 with translated_errors():
-                    asked = client.chat.completions.with_streaming_response.create(**request, extra_headers=headers)
+                    asked = client.chat.completions.with_streaming_response.create(
+                        **request, extra_headers=_UNCOMPRESSED
+                    )
                     response = await opened.enter_async_context(asked)
             except LLMResponseError as error:
                 refused |= _newly_refused(error, request=request)

@@ -1,5 +1,5 @@
-"""The ASGI edge: the id and the language of a request, which pages may open a socket, and the socket itself, with the
-rights that its reader may lose and the frames of its events.
+"""The ASGI edge: which pages may open a socket, and the socket itself, with the rights that its reader may lose and the
+frames of its events.
 
 Browsers send cookies with a socket whatever page opens it: the rule of origins is that of `CsrfViewMiddleware`. A frame
 never waits for a turn: a task of the socket follows it.
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
-from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
+from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
@@ -26,7 +26,7 @@ from django.utils import translation
 
 from agents.database import in_database, storage_error
 from agents.errors import ApplicationError, StorageUnavailableError
-from agents.logs import HEADER, accepted_id, log_foreign_origin, working_for
+from agents.logs import log_foreign_origin
 from chat.access.permissions import Reader, owned_conversation, owned_turn
 from chat.access.rate_limits import address_of, limit_asking
 from chat.errors import RateLimitedError, ServerStoppingError, TurnNotFoundError
@@ -77,27 +77,6 @@ def is_of_this_site(request: HttpRequest) -> bool:
     """Whether the request's origin is where it came to, or one that forms are accepted from, as Django compares them."""
     rule = CsrfViewMiddleware(lambda _request: HttpResponse())
     return bool(rule._origin_verified(request))  # type: ignore[attr-defined]  # Django's own, unknown to its stubs
-
-
-_NAME = HEADER.lower().encode()
-
-
-def with_request_id(application: ASGI3Application) -> ASGI3Application:
-    async def wrapped(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        headers: Any = scope.get("headers", ())
-        given = next((value for name, value in headers if name == _NAME), b"")
-        request_id = accepted_id(given.decode("latin-1"))
-
-        async def named(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                sent = [*message.get("headers", ()), (_NAME, request_id.encode())]
-                message = {**message, "headers": sent}
-            await send(message)
-
-        with working_for(request_id):
-            await application(scope, receive, named if scope["type"] == "http" else send)
-
-    return wrapped
 
 
 def below_base_path(application: ASGI3Application) -> ASGI3Application:

@@ -13,7 +13,6 @@ from django.core import checks
 
 from agents.errors import LLMError
 from agents.llm.openai import Clients, translated_errors
-from agents.logs import outgoing_headers
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
 from knowledge.errors import EmbeddingUnavailableError
 
@@ -91,6 +90,6 @@ class OpenAIEmbedder(Embedder):
         try:
             with translated_errors():
                 raw = self._clients.blocking.embeddings.with_raw_response
-                return raw.create(**request, extra_headers=outgoing_headers()).content
+                return raw.create(**request).content
         except LLMError as error:
             raise EmbeddingUnavailableError(f"{model}: {type(error).__name__}: {error}") from error

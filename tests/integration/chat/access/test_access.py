@@ -1,10 +1,12 @@
 """Who may read and ask: visitors, people who sign in, programs with a key."""
 
+import logging
 import re
 import uuid
 from itertools import product
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client, TestCase
@@ -25,6 +27,8 @@ from tests.admin_pages import run_action, superuser_client
 from tests.factories import fresh, make_conversation, make_deployment, make_user
 
 NOBODY = AnonymousUser()
+#: As in `docs/operations.md`, with the pattern that fail2ban puts for `<HOST>`.
+FAIL2BAN = r"^.* WARNING chat\.access\.sign_in sign-in failed address=(?P<host>\S+) outcome=\w+"
 
 
 class AnonymousTests(TestCase):
@@ -71,6 +75,18 @@ class LoginTests(TestCase):
         user = make_user(password="un-mot-de-passe")
         data = {"username": user.get_username(), "password": "un-mot-de-passe", "next": "https://evil.example/"}
         self.assertRedirects(self.client.post("/login/", data), "/")
+
+    def test_a_failed_sign_in_is_one_line_that_the_documented_filter_reads(self) -> None:
+        user = make_user(username="marie", password="secret-of-marie")
+        with self.assertLogs("chat.access.sign_in", "WARNING") as found:
+            self.client.post("/login/", {"username": "marie", "password": "hunter2"})
+        line = logging.Formatter(settings.LOGGING["formatters"]["line"]["format"]).format(found.records[0])
+        match = re.match(FAIL2BAN, line)
+        assert match is not None
+        assert match["host"] == "127.0.0.1"
+        assert not any(word in line for word in ("marie", "hunter2", str(user.pk) + "@"))
+        with self.assertNoLogs("chat.access.sign_in", "WARNING"):
+            self.client.post("/login/", {"username": "marie", "password": "secret-of-marie"})
 
 
 class AdminTests(TestCase):
