@@ -46,7 +46,6 @@ class SourceType(models.TextChoices):
     CSV = "csv", "CSV"
     ODT = "odt", "ODT"
     ODS = "ods", "ODS"
-    ODP = "odp", "ODP"
 
 
 class DocumentStatus(models.TextChoices):

@@ -23,7 +23,6 @@ class Migration(migrations.Migration):
                     ("csv", "CSV"),
                     ("odt", "ODT"),
                     ("ods", "ODS"),
-                    ("odp", "ODP"),
                 ],
                 default="",
                 max_length=20,

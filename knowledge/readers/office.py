@@ -28,7 +28,7 @@ _MAIN_PARTS = {
     r"xl/workbook\d*\.xml": SourceType.XLSX,
     r"ppt/presentation\d*\.xml": SourceType.PPTX,
 }
-_OPEN = {"text": SourceType.ODT, "spreadsheet": SourceType.ODS, "presentation": SourceType.ODP}
+_OPEN = {"text": SourceType.ODT, "spreadsheet": SourceType.ODS}
 #: Word's "Strict Open XML" names what the usual, transitional form names by years (ISO/IEC 29500 parts 1 and 4).
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
@@ -66,7 +66,7 @@ def office_type(data: bytes, *, filename: str) -> SourceType:
                     f"{filename}: no Office document",
                     _(
                         "Cette archive n’est ni un document Word, Excel ou PowerPoint (.docx, .xlsx, .pptx), ni un "
-                        "document OpenDocument (.odt, .ods, .odp). Exportez le document dans un de ces formats, "
+                        "texte ou un classeur OpenDocument (.odt, .ods). Exportez le document dans un de ces formats, "
                         "en PDF ou en HTML."
                     ),
                 )

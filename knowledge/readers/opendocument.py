@@ -1,8 +1,7 @@
-"""OpenDocument files (ODT, ODS, ODP): headings, lists and their numbers, tables, notes after what they are noted at.
+"""OpenDocument files (ODT, ODS): headings, lists and their numbers, tables, notes after what they are noted at.
 
 The archive has been checked (`knowledge.readers.office`). A cell says what its sheet shows. Pictures, comments, hidden
-text and tables of contents are not read; struck and deleted text, hidden sheets, rows, columns, sections and slides are
-noticed.
+text and tables of contents are not read; struck and deleted text, hidden sheets, rows, columns and sections are noticed.
 """
 
 import io
@@ -11,7 +10,6 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import groupby
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -19,7 +17,6 @@ from lxml import etree
 
 from knowledge.models import SourceType
 from knowledge.readers.base import (
-    MAX_DOCUMENT_PAGES,
     Outline,
     ParsedDocument,
     Run,
@@ -37,7 +34,6 @@ from knowledge.readers.spreadsheet import Budget, Row, name_unread, read_sheet
 _PREFIXES = {
     **{f"urn:oasis:names:tc:opendocument:xmlns:{name}:1.0": name for name in ("office", "style", "text", "table")},
     "urn:oasis:names:tc:opendocument:xmlns:drawing:1.0": "draw",
-    "urn:oasis:names:tc:opendocument:xmlns:presentation:1.0": "presentation",
     "urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0": "svg",
     "urn:openoffice:names:experimental:ooo-ms-interop:xmlns:field:1.0": "field",
     "http://www.w3.org/1999/xlink": "xlink",
@@ -49,7 +45,7 @@ _SPACES = {prefix: space for space, prefix in _PREFIXES.items()}
 _UNREAD = frozenset(
     "office:annotation office:forms text:tracked-changes text:table-of-content text:illustration-index "
     "text:table-index text:object-index text:user-index text:alphabetical-index text:note-citation text:ruby-text "
-    "text:page-number text:page-count draw:object draw:image svg:title svg:desc presentation:notes".split()
+    "text:page-number text:page-count draw:object draw:image svg:title svg:desc".split()
 )
 _ROWS, _COLUMNS = (
     [f"{{{_SPACES['table']}}}{name}" for name in (f"table-header-{part}s", f"table-{part}s", f"table-{part}-group")]
@@ -61,7 +57,6 @@ _HIDDEN = ("collapse", "filter")
 _MOST_COLUMNS = 2**14
 #: Styles that are based on one another, as far as they are followed.
 _LONGEST_STYLES = 20
-_CENTIMETRES = {"cm": 1.0, "mm": 0.1, "in": 2.54, "pt": 2.54 / 72}
 
 
 @lru_cache(maxsize=500)
@@ -94,18 +89,17 @@ def parse_opendocument(data: bytes, *, filename: str) -> ParsedDocument:
             trees = {name: etree.fromstring(archive.read(name), parser) for name in names}
         [body] = trees["content.xml"].iter(_full("office:body"))
         reader = _Reader(outline, list(trees.values()))
-        kind = {"office:spreadsheet": SourceType.ODS, "office:presentation": SourceType.ODP}.get(_short(body[0].tag))
-        match kind:
-            case SourceType.ODS:
-                reader.sheets(body[0], Budget(filename))
-            case SourceType.ODP:
-                reader.slides(body[0])
-            case _:
-                reader.document(body[0])
+        is_sheet = body[0].tag == _full("office:spreadsheet")
+        if is_sheet:
+            reader.sheets(body[0], Budget(filename))
+        else:
+            reader.document(body[0])
         title = trees["meta.xml"].findtext(f".//{_full('dc:title')}") if "meta.xml" in trees else ""
     except MALFORMED_ARCHIVE as error:
         raise damaged(filename, error) from error
-    return outline.finish(filename=filename, source_type=kind or SourceType.ODT, title=title or "")
+    return outline.finish(
+        filename=filename, source_type=SourceType.ODS if is_sheet else SourceType.ODT, title=title or ""
+    )
 
 
 class _Styles:
@@ -373,47 +367,8 @@ class _Reader:
             name_unread(self._outline, name, [at for at, holds in hidden.items() if holds], hidden_rows, [])
             read_sheet(self._outline, name, rows, budget)
 
-    def _boxes(self, shapes: list[Any]) -> None:
-        """The boxes of a slide from the top, those that stand beside each other as the row of a table."""
-        rows: list[list[str]] = []
-        places = sorted(shapes, key=lambda shape: (_place(shape, "svg:y"), _place(shape, "svg:x")))
-        for _y, row in groupby(places, key=lambda shape: _place(shape, "svg:y")):
-            boxes = list(row)
-            if len(boxes) > 1 and not any(box.find(f".//{_full('table:table')}") is not None for box in boxes):
-                rows.append([" ".join(self._lines(box)) for box in boxes])
-                continue
-            self._outline.add(table_text(rows), kind="table")
-            rows = []
-            self.blocks(boxes)
-        self._outline.add(table_text(rows), kind="table")
-
-    def slides(self, body: Any) -> None:
-        hidden = []
-        for number, page in enumerate(list(body.iterchildren(_full("draw:page")))[:MAX_DOCUMENT_PAGES], 1):
-            style = _get(page, "draw:style-name")
-            if self._styles.value("drawing-page", style, "presentation:visibility") == "hidden":
-                hidden.append(number)
-                continue
-            self._outline.page = number
-            self._outline.leave_sections()
-            for title in filter(_is_title, page):
-                self._outline.heading(1 if number == 1 else 2, " ".join(self._lines(title)))
-            self._boxes([shape for shape in page if not _is_title(shape)])
-            for notes in page.iterchildren(_full("presentation:notes")):
-                self.blocks(notes)
-        self._outline.name_hidden(hidden)
-
 
 def _is_in_note(line: Any, holder: Any) -> bool:
     """Whether a paragraph stands in a comment, or in another paragraph, whose boxes and notes are read after it."""
     around = next((a for a in line.iterancestors() if a is holder or _short(a.tag) in (*_UNREAD, "text:p")), holder)
     return around is not holder
-
-
-def _is_title(shape: Any) -> bool:
-    return _get(shape, "presentation:class") == "title" and any(one_line(text) for text in shape.itertext())
-
-
-def _place(shape: Any, name: str) -> float:
-    found = re.match(r"(-?\d+(?:\.\d+)?)(cm|mm|in|pt)$", _get(shape, name))
-    return round(float(found[1]) * _CENTIMETRES[found[2]]) if found else 0.0

@@ -30,7 +30,6 @@ _SUFFIXES = {
     **dict.fromkeys((".xlsx", ".xlsm", ".xltx", ".xltm"), SourceType.XLSX),
     **dict.fromkeys((".odt", ".ott"), SourceType.ODT),
     **dict.fromkeys((".ods", ".ots"), SourceType.ODS),
-    **dict.fromkeys((".odp", ".otp"), SourceType.ODP),
     ".csv": SourceType.CSV,
     ".tsv": SourceType.CSV,
 }
@@ -56,12 +55,10 @@ _PARSERS = {
     SourceType.PPTX: "knowledge.readers.powerpoint.parse_pptx",
     SourceType.XLSX: "knowledge.readers.spreadsheet.parse_xlsx",
     SourceType.CSV: "knowledge.readers.spreadsheet.parse_csv",
-    **dict.fromkeys(
-        (SourceType.ODT, SourceType.ODS, SourceType.ODP), "knowledge.readers.opendocument.parse_opendocument"
-    ),
+    **dict.fromkeys((SourceType.ODT, SourceType.ODS), "knowledge.readers.opendocument.parse_opendocument"),
 }
 #: What a file that is not one of these by its first bytes cannot be.
-_OFFICE = (SourceType.DOCX, SourceType.PPTX, SourceType.XLSX, SourceType.ODT, SourceType.ODS, SourceType.ODP)
+_OFFICE = (SourceType.DOCX, SourceType.PPTX, SourceType.XLSX, SourceType.ODT, SourceType.ODS)
 _BINARY = (SourceType.PDF, *_OFFICE)
 _ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"

@@ -9,7 +9,7 @@ from tests.unit.knowledge.readers.office_files import refusal, rewritten, word, 
 
 SPACES = " ".join(
     f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
-    for name in ("office", "style", "text", "table", "presentation")
+    for name in ("office", "style", "text", "table")
 )
 SPACES += (
     ' xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" xmlns:xlink="http://www.w3.org/1999/xlink"'
@@ -23,8 +23,6 @@ STYLES = """
 <style:style style:name="Sheet" style:family="table"><style:table-properties table:display="false"/></style:style>
 <style:style style:name="Cell" style:family="table-cell">
 <style:text-properties style:text-line-through-style="solid"/></style:style>
-<style:style style:name="Shut" style:family="drawing-page">
-<style:drawing-page-properties presentation:visibility="hidden"/></style:style>
 <text:list-style style:name="L">
 <text:list-level-style-number text:level="1" style:num-format="1" style:num-suffix="."/>
 <text:list-level-style-number text:level="2" style:num-format="a" style:num-suffix=")" text:display-levels="2"/>
@@ -182,26 +180,6 @@ def test_sheet_of_questions_is_questions_and_cells_are_bounded() -> None:
     assert "trop de cellules" in refusal(packed("spreadsheet", table.format(rows(wide))), "c.ods")
 
 
-def test_slides_are_read_from_the_top_and_a_hidden_one_is_noticed() -> None:
-    def box(said: str, x: int, y: int, more: str = "") -> str:
-        inner = f"<draw:text-box><text:p>{said}</text:p></draw:text-box>"
-        return f'<draw:frame svg:x="{x}cm" svg:y="{y}cm" {more}>{inner}</draw:frame>'
-
-    title = box("Accueil", 1, 1, 'presentation:class="title"')
-    parsed = parse_document(
-        packed(
-            "presentation",
-            f"<draw:page>{box('En bas', 1, 9)}{box('M. Diallo', 9, 5)}{box('Paie', 1, 5)}"
-            f"{title}</draw:page>"
-            f'<draw:page draw:style-name="Shut">{box("Salaires", 1, 1)}</draw:page>',
-        ),
-        filename="d.odp",
-    )
-    assert (parsed.title, parsed.source_type) == ("Accueil", SourceType.ODP)
-    assert [block.text for block in parsed.blocks] == ["| Paie | M. Diallo |\n| --- | --- |", "En bas"]
-    assert "diapositive 2" in parsed.notices[0]
-
-
 @pytest.mark.parametrize(
     ("data", "name", "said"),
     [
@@ -210,6 +188,7 @@ def test_slides_are_read_from_the_top_and_a_hidden_one_is_noticed() -> None:
         (packed("text", "", styles='<!DOCTYPE a [<!ENTITY e "x">]>'), "a.odt", "entités XML"),
         (packed("text", "", styles="<text:p>"), "a.odt", "abîmé"),
         (packed("formula", ""), "a.odf", "OpenDocument"),
+        (packed("presentation", ""), "a.odp", "ni un texte ou un classeur OpenDocument (.odt, .ods)"),
         (zipped({"mimetype": "application/epub+zip"}), "livre.epub", "EPUB"),
         (b"{\\rtf1\\ansi Bonjour}", "a.rtf", "RTF"),
         (b"{\\rtf1\\ansi Bonjour}", "a.doc", "RTF"),
