@@ -479,14 +479,8 @@ def _is_same_order(c: Comparison) -> bool:
         return False
     if _is_verb_and_object(first, second):
         return True
-    if _is_done_by_anyone(first, second):
-        one, two = first.concepts, second.concepts
-        return one[:2] == two[1::-1] and one[2:] == two[2:]
-    freedom = _verb_freedom(c)
-    if freedom is _Verb.IS_FREE and _is_time_moved(c, first, second):
-        return True
     return (
-        (_is_one_part_moved(first, second, freedom) and not _lost_its_place(first, second))
+        (_is_one_part_moved(first, second, _verb_freedom(c)) and not _lost_its_place(first, second))
         or _is_topic_first(first, second)
         or _is_topic_first(second, first)
     )
@@ -505,38 +499,6 @@ def _active_and_passive(first: _Side, second: _Side) -> tuple[_Side, _Side] | No
     if first.reading.is_passive is second.reading.is_passive:
         return None
     return (second, first) if first.reading.is_passive else (first, second)
-
-
-def _is_done_by_anyone(first: _Side, second: _Side) -> bool:
-    """« Quand la prime est-elle versée aux salariés » and « quand verse-t-on la prime aux salariés »."""
-    voices = _active_and_passive(first, second)
-    if voices is None or len(first.items) < 2 or first.reading.kind is Kind.WHO:
-        return False
-    active, passive = (side.reading for side in voices)
-    heads = (*first.items[:2], *second.items[:2])
-    return (
-        active.is_impersonal
-        and not passive.is_impersonal
-        and agent(passive) is None
-        and not any(item.quantity for item in heads)
-        and all(item.marker in (None, Marker.CLAUSE) for item in heads)
-        and first.items[1].relation == second.items[1].relation == "none"
-    )
-
-
-def _is_time_moved(c: Comparison, first: _Side, second: _Side) -> bool:
-    """« Le samedi, à quelle heure ferme le parc » and « à quelle heure le parc ferme-t-il le samedi »."""
-    if sum(concept in c.lexicon.temporal for concept in first.concepts) != 1:
-        return False
-    return _is_time_ahead(first, second) or _is_time_ahead(second, first)
-
-
-def _is_time_ahead(ahead: _Side, behind: _Side) -> bool:
-    if len(ahead.items) != 3 or not ahead.items[1].starts_clause:
-        return False
-    plain = ahead.items[0].relation == behind.items[-1].relation == "none"
-    time, *others = ahead.concepts
-    return plain and behind.concepts == [*reversed(others), time]
 
 
 def _is_topic_first(first: _Side, second: _Side) -> bool:

@@ -360,8 +360,6 @@ class Reading:
     #: The words close behind a form of "be" that is no « est-ce que », and the participles of a « quel est le »: they
     #: tell what is done to its subject.
     behind_being: frozenset[str]
-    #: « on », who is nobody.
-    is_impersonal: bool
     #: What comes first and what comes next is said in so many words.
     is_sequence: bool
     #: « vous », "you": whose things « vos » and "your" are is then open.
@@ -402,7 +400,6 @@ def read_question(text: str, language: str) -> Reading:
         act=next((act for pattern, act in lexicon.acts if pattern.search(written)), ""),
         is_passive=not _PASSIVE.isdisjoint(words),
         behind_being=_behind_being(words) | _participles(text, lexicon),
-        is_impersonal=lexicon.has_inversion and "on" in words,
         is_sequence=bool(expressions.sequence.search(written)),
         addresses=not lexicon.words.addressees.isdisjoint(words),
     )

@@ -8,8 +8,7 @@ from knowledge.readers.registry import parse_document
 from tests.unit.knowledge.readers.office_files import refusal, rewritten, word, zipped
 
 SPACES = " ".join(
-    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
-    for name in ("office", "style", "text", "table")
+    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "style", "text", "table")
 )
 SPACES += (
     ' xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" xmlns:xlink="http://www.w3.org/1999/xlink"'
