@@ -217,8 +217,8 @@ class Deployment(models.Model):
         db_default="",
         validators=[validate_accent],
         help_text=_(
-            "Des boutons et des liens, sur papier clair : #rrvvbb, assez foncée pour être lue. Celle du thème sombre en est "
-            "tirée. Vide : celle de Répondant."
+            "Des boutons et des liens : #rrvvbb, assombrie sur papier clair, éclaircie sur papier sombre, jusqu’à être lue. "
+            "Vide : celle de Répondant."
         ),
     )
     logo = models.ForeignKey(Logo, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("logo"))
