@@ -1,4 +1,4 @@
-"""Middleware of the whole site: the headers that every answer carries, and the static files.
+"""Middleware of the whole site: the headers that every answer carries beside Django's own, and the static files.
 
 `SecurityHeaders` is the outermost, so that it sees what the others answer by themselves; a view that set its own policy
 (the pages of the chat, the widget's frame) keeps it. Both stay on the event loop, so that streams are asynchronous.
@@ -82,9 +82,6 @@ def secured(request: HttpRequest, response: Response) -> Response:
     is_debug_page = settings.DEBUG and response.status_code in (404, 500)
     if _POLICY not in response and not is_debug_page:
         response[_POLICY] = _policy_for(request, response)
-    response.setdefault("X-Content-Type-Options", "nosniff")
-    response.setdefault("Referrer-Policy", "same-origin")
-    response.setdefault("Cross-Origin-Opener-Policy", "same-origin")
     response.setdefault("Permissions-Policy", _PERMISSIONS)
     return response
 

@@ -72,8 +72,8 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "config.middleware.SecurityHeaders",
-    "config.health.answer_probes",
     "django.middleware.security.SecurityMiddleware",
+    "config.health.answer_probes",
     "config.middleware.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",

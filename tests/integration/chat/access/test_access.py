@@ -4,6 +4,7 @@ import logging
 import re
 import uuid
 from itertools import product
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -80,7 +81,8 @@ class LoginTests(TestCase):
         user = make_user(username="marie", password="secret-of-marie")
         with self.assertLogs("chat.access.sign_in", "WARNING") as found:
             self.client.post("/login/", {"username": "marie", "password": "hunter2"})
-        line = logging.Formatter(settings.LOGGING["formatters"]["line"]["format"]).format(found.records[0])
+        logged: Any = settings.LOGGING["formatters"]
+        line = logging.Formatter(logged["line"]["format"]).format(found.records[0])
         match = re.match(FAIL2BAN, line)
         assert match is not None
         assert match["host"] == "127.0.0.1"
