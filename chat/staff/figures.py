@@ -145,17 +145,8 @@ class Period:
     first: date
     last: date
 
-    @property
-    def days(self) -> int:
-        return (self.last - self.first).days + 1
-
-    @property
-    def before(self) -> "Period":
-        """As many days, up to this one."""
-        return Period(self.first - timedelta(days=self.days), self.first - timedelta(days=1))
-
     def each(self) -> list[date]:
-        return [self.first + timedelta(days=at) for at in range(self.days)]
+        return [self.first + timedelta(days=at) for at in range((self.last - self.first).days + 1)]
 
 
 class Sums(Counter[str]):
@@ -225,18 +216,15 @@ class Table:
         return [{"head": head, "cells": list(zip(self.columns[1:], cells, strict=True))} for head, *cells in self.rows]
 
 
-def report(period: Period, deployments: Collection[int] | None) -> tuple[list[tuple[str, str, str]], list[Table]]:
-    """What a period says: tiles (a title, its value, the value before), and tables."""
-    now, before = Totals(period, deployments), Totals(period.before, deployments)
-    tables = [_days(now), _compared("endings", _("Par voie de réponse"), _("Voie de réponse"), ENDINGS, now, before)]
-    found = {*now.deployments, *before.deployments}
-    if len(found) > 1:
-        names = {key: _("Déploiement supprimé (n° %d)") % key for key in found}
-        names |= dict(Deployment.objects.filter(pk__in=found).values_list("pk", "name"))
-        tables.append(_compared("deployments", _("Par déploiement"), _("Déploiement"), names, now, before))
-    tables.append(_savings(now, before))
-    earlier = _tiles(before)
-    return [(title, value, earlier[title]) for title, value in _tiles(now).items()], tables
+def report(period: Period, deployments: Collection[int] | None) -> tuple[dict[str, str], list[Table]]:
+    """What a period says: tiles (values by their title), and tables."""
+    now = Totals(period, deployments)
+    tables = [_days(now), _shares("endings", _("Par voie de réponse"), _("Voie de réponse"), ENDINGS, now)]
+    if len(now.deployments) > 1:
+        names = {key: _("Déploiement supprimé (n° %d)") % key for key in now.deployments}
+        names |= dict(Deployment.objects.filter(pk__in=now.deployments).values_list("pk", "name"))
+        tables.append(_shares("deployments", _("Par déploiement"), _("Déploiement"), names, now))
+    return _tiles(now), [*tables, _savings(now)]
 
 
 def _tiles(of: Totals) -> dict[str, str]:
@@ -272,36 +260,25 @@ def _days(now: Totals) -> Table:
     )
 
 
-def _compared(key: str, title: str, what: str, names: Mapping[Any, Any], now: Totals, before: Totals) -> Table:
-    """Questions told apart by something, the most first, beside the period before."""
-    here, earlier = getattr(now, key), getattr(before, key)
-    counts = {each: (here[each]["turns"], earlier[each]["turns"]) for each in {*here, *earlier}}
+def _shares(key: str, title: str, what: str, names: Mapping[Any, Any], now: Totals) -> Table:
+    """Questions told apart by something, the most first."""
+    counts = {each: sums["turns"] for each, sums in getattr(now, key).items()}
     rows = [
-        (
-            Truncator(str(names.get(each, each))).chars(200),
-            number(count),
-            percent(count, now.all["turns"]),
-            number(past),
-            percent(past, before.all["turns"]),
-        )
-        for each, (count, past) in sorted(counts.items(), key=lambda pair: (-pair[1][0], str(pair[0])))
-        if count or past
+        (Truncator(str(names.get(each, each))).chars(200), number(count), percent(count, now.all["turns"]))
+        for each, count in sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
+        if count
     ]
-    columns = [what, _("Questions"), _("Part"), _("Période précédente"), _("Part précédente")]
-    return Table(key, title, columns, rows)
+    return Table(key, title, [what, _("Questions"), _("Part")], rows)
 
 
-def _savings(now: Totals, before: Totals) -> Table:
+def _savings(now: Totals) -> Table:
     names = {
         "llm_calls": (_("Appels au modèle"), 1),
         "prompt_tokens": (_("Tokens lus"), 1),
         "completion_tokens": (_("Tokens écrits"), 1),
         "milliseconds": (_("Secondes d’attente"), 1000),
     }
-    figures = [
-        (text, unit, (now.kinds["model"].mean(name), now.saved(name), before.saved(name)))
-        for name, (text, unit) in names.items()
-    ]
+    figures = [(text, unit, (now.kinds["model"].mean(name), now.saved(name))) for name, (text, unit) in names.items()]
     note = _(
         "%(count)s réponses de la mémoire, de la FAQ ou des questions-réponses ont été données sans que le modèle les rédige. "
         "Ce que cela épargne est estimé : le modèle les aurait rédigées au prix moyen de celles qu’il a rédigées dans la même "
@@ -310,7 +287,7 @@ def _savings(now: Totals, before: Totals) -> Table:
     return Table(
         "savings",
         _("Ce que les réponses sans modèle épargnent"),
-        [_("Épargne"), _("Moyenne d’une réponse du modèle"), _("Épargné"), _("Période précédente")],
+        [_("Épargne"), _("Moyenne d’une réponse du modèle"), _("Épargné")],
         [[text, *(number(each and each / unit, 1) for each in values)] for text, unit, values in figures],
         note,
     )
