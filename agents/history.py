@@ -95,7 +95,6 @@ LOGGED = {
     "chat.goldenset": Logged(restore=_SAVE),
     "chat.goldenquestion": Logged("expected note", births=False, is_named=False, page="chat.goldenset"),
     "chat.apikey": Logged(left_out="last_used_at", related="deployments"),
-    "chat.servicetoken": Logged(related="deployments"),
     "tools_registry.tooloverride": Logged(births=False, related="agents", restore=_SAVE),
     "tools_registry.toolsource": Logged(left_out="document", masked="headers command"),
 }

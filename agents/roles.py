@@ -106,7 +106,7 @@ ROLES = {
         | _rights("view change", "agents.runtimesettings knowledge.websource")
         | _rights("view add change", "knowledge.indexbuild")
         | _rights("view add change delete", "knowledge.thresholdcalibration")
-        | _rights("view add change", "tools_registry.toolsource chat.apikey chat.servicetoken")
+        | _rights("view add change", "tools_registry.toolsource chat.apikey")
         | _rights("view change", "tools_registry.tooloverride"),
     ),
 }

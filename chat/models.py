@@ -551,60 +551,31 @@ class SharedThread(models.Model):
         return self.title
 
 
-class ServiceToken(models.Model):
-    """A server's right to write batches. Only a hash is kept; the token is shown once, when it is issued."""
-
-    name = models.CharField(_("nom"), max_length=100, unique=True)
-    token_hash = models.CharField(max_length=64, unique=True, editable=False)
-    deployments = models.ManyToManyField(
-        Deployment,
-        blank=True,
-        verbose_name=_("déploiements"),
-        help_text=_("Sans effet si toutes les conversations sont ouvertes."),
-    )
-    #: Said, never deduced from an empty list: a list also empties when its deployments are deleted.
-    all_deployments = models.BooleanField(
-        _("toutes les conversations"),
-        default=False,
-        help_text=_("Ce jeton écrit dans les conversations de tous les déploiements."),
-    )
-    is_revoked = models.BooleanField(_("révoqué"), default=False)
-    created_at = models.DateTimeField(_("émis le"), auto_now_add=True)
-
-    class Meta:
-        verbose_name = _("jeton de service")
-        verbose_name_plural = _("jetons de service")
-        ordering: ClassVar = ["name"]
-
-    def __str__(self) -> str:
-        return self.name
-
-    @classmethod
-    def issue(cls, name: str, *deployments: Deployment) -> "tuple[ServiceToken, str]":
-        """A new token and its text, which is not kept; for these deployments, or for all where none is given."""
-        text = f"rsv_{secrets.token_urlsafe(32)}"
-        token = cls.objects.create(name=name, token_hash=secret_hash(text), all_deployments=not deployments)
-        token.deployments.set(deployments)
-        return token, text
-
-    def may_write(self, conversation: Conversation) -> bool:
-        return self.all_deployments or self.deployments.filter(pk=conversation.deployment_id).exists()
-
-
 class ApiKey(models.Model):
-    """A program's right to ask through `/v1`, as its deployments only. A hash is kept; the key is shown once."""
+    """A program's right: to ask through `/v1` as these deployments, or, of a *service token*, to write batches into their
+    conversations. A hash is kept; the secret is shown once.
+    """
 
     #: What staff recognise a key by: its first characters, far too few to guess the rest.
     PREFIX_CHARACTERS: ClassVar = 10
 
     name = models.CharField(_("nom"), max_length=100, unique=True)
+    is_service = models.BooleanField(_("jeton de service"), default=False, db_default=False, editable=False)
     prefix = models.CharField(_("début de la clé"), max_length=20, editable=False)
     key_hash = models.CharField(max_length=64, unique=True, editable=False)
     deployments = models.ManyToManyField(
         Deployment,
+        blank=True,
         related_name="api_keys",
         verbose_name=_("déploiements"),
         help_text=_("La clé les ouvre, quel que soit leur public. Aucun : elle n’ouvre rien."),
+    )
+    #: Of a service token. Said, never deduced from an empty list: a list also empties when its deployments are deleted.
+    all_deployments = models.BooleanField(
+        _("toutes les conversations"),
+        default=False,
+        db_default=False,
+        help_text=_("Ce jeton écrit dans les conversations de tous les déploiements."),
     )
     is_revoked = models.BooleanField(_("révoquée"), default=False)
     expires_at = models.DateTimeField(_("expire le"), null=True, blank=True, help_text=_("Vide : jamais."))
@@ -619,9 +590,18 @@ class ApiKey(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
 
+    @classmethod
+    def issue_service(cls, name: str, *deployments: Deployment) -> "tuple[ApiKey, str]":
+        """A new service token and its secret; for these deployments, or for all where none is given."""
+        token = cls(name=name, is_service=True, all_deployments=not deployments)
+        secret = token.draw_secret()
+        token.save()
+        token.deployments.set(deployments)
+        return token, secret
+
     def draw_secret(self) -> str:
         """Give this unsaved key its secret, which is returned and not kept."""
-        secret = f"rsk_{secrets.token_urlsafe(32)}"
+        secret = f"{'rsv' if self.is_service else 'rsk'}_{secrets.token_urlsafe(32)}"
         self.prefix, self.key_hash = secret[: self.PREFIX_CHARACTERS], secret_hash(secret)
         return secret
 

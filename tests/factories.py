@@ -16,7 +16,7 @@ from agents.effective import EffectiveConfig, effective_config
 from agents.llm.base import RequestedCall
 from agents.models import Agent, Deployment, IndexingMethod
 from agents.settings import KNOBS
-from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
+from chat.models import ApiKey, Conversation, Message, Role, Turn, TurnStatus
 from chat.thread.messages import tool_message
 from chat.thread.turns import ClaimedTurn, save_exchange
 from chat.turn.values import Answer, TurnResult
@@ -293,9 +293,9 @@ def make_batch(conversation: Conversation, *calls: str) -> list[Message]:
     ]
 
 
-def make_service_token(name: str = "") -> tuple[ServiceToken, str]:
+def make_service_token(name: str = "") -> tuple[ApiKey, str]:
     """A token, and the text that opens the endpoint."""
-    return ServiceToken.issue(name or f"service-{uuid.uuid4().hex[:8]}")
+    return ApiKey.issue_service(name or f"service-{uuid.uuid4().hex[:8]}")
 
 
 def make_tool(name: str, description: str = "A tool of the tests.", **overrides: Any) -> ToolSpec:

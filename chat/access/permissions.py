@@ -37,7 +37,7 @@ from chat.errors import (
     VisitorTokenError,
     WidgetClosedError,
 )
-from chat.models import ApiKey, Channel, Conversation, Message, Role, ServiceToken, SharedThread, Turn, secret_hash
+from chat.models import ApiKey, Channel, Conversation, Message, Role, SharedThread, Turn, secret_hash
 
 #: How long a visitor of the widget finds their conversation again.
 WIDGET_VISITOR_DAYS = 90
@@ -247,28 +247,31 @@ def not_expired() -> Q:
 
 
 def api_key_of(authorization: str) -> ApiKey:
-    """The key that an `Authorization` header bears. Raises `ApiKeyError`."""
-    usable = ApiKey.objects.filter(not_expired(), is_revoked=False)
+    """The key of `/v1` that an `Authorization` header bears. Raises `ApiKeyError`."""
     missing = ApiKeyError("no key, or one that is unknown, revoked or expired")
-    key = _borne(authorization, usable, "key_hash", missing)
-    _note_use(key)
-    return key
+    return _borne(authorization, missing, is_service=False)
 
 
-def _borne(authorization: str, rows: QuerySet[Row], column: str, missing: ChatError) -> Row:
-    """The row with the hash of the secret in the header; without a secret nothing is looked up."""
+def service_token_of(authorization: str) -> ApiKey:
+    """The service token that an `Authorization` header bears. Raises `ServiceTokenError`."""
+    missing = ServiceTokenError("no service token, or one that is unknown, revoked or expired")
+    return _borne(authorization, missing, is_service=True)
+
+
+def _borne(authorization: str, missing: ChatError, *, is_service: bool) -> ApiKey:
+    """The key with the hash of the secret in the header; without a secret nothing is looked up. Its use is stored, at
+    most once a minute, to spare writes.
+    """
     scheme, _space, secret = authorization.partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise missing
-    return _first(rows.filter(**{column: secret_hash(secret.strip())}), missing)
-
-
-def _note_use(key: ApiKey) -> None:
-    """Store when a key was last used, at most once a minute, to spare writes."""
+    usable = ApiKey.objects.filter(not_expired(), is_revoked=False, is_service=is_service)
+    key = _first(usable.filter(key_hash=secret_hash(secret.strip())), missing)
     now = timezone.now()
     if key.last_used_at is None or now - key.last_used_at >= KEY_USE_INTERVAL:
         with single_write():
             ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
+    return key
 
 
 def keyed_deployments(key: ApiKey) -> QuerySet[Deployment]:
@@ -285,17 +288,11 @@ def keyed_deployment(key: ApiKey, slug: str) -> Deployment:
     return deployment
 
 
-def service_token_of(authorization: str) -> ServiceToken:
-    """The service token that an `Authorization` header bears. Raises `ServiceTokenError`."""
-    missing = ServiceTokenError("no service token, or one that is unknown or revoked")
-    return _borne(authorization, ServiceToken.objects.filter(is_revoked=False), "token_hash", missing)
-
-
-def served_conversation(token: ServiceToken, conversation_id: uuid.UUID) -> Conversation:
+def served_conversation(token: ApiKey, conversation_id: uuid.UUID) -> Conversation:
     """The conversation that a service writes to; raises where its token is not for it, or it is closed."""
     found = Conversation.objects.select_related("deployment__agent").filter(pk=conversation_id)
     conversation = _first(found, ConversationNotFoundError("no such conversation"))
-    if not token.may_write(conversation):
+    if not (token.all_deployments or token.deployments.filter(pk=conversation.deployment_id).exists()):
         raise ServiceForbiddenError(f"token {token.pk} is for other deployments")
     if not conversation.deployment.is_active:
         raise DeploymentClosedError(f"deployment {conversation.deployment_id} is switched off")

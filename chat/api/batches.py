@@ -28,7 +28,7 @@ from chat.api.errors import session_error
 from chat.api.framework import SCHEMAS
 from chat.api.serializers import ErrorSerializer
 from chat.errors import InvalidMessageError, MessageTooLargeError, ServiceTokenError
-from chat.models import Conversation, Message, ServiceToken
+from chat.models import ApiKey, Conversation, Message
 from chat.telemetry import log_batch
 from chat.thread.messages import branch_turns, in_turn_order
 from chat.thread.rounds import append_batch
@@ -118,7 +118,7 @@ def _stored(message: Message) -> Schema:
 class ServiceTokenAuthentication(BaseAuthentication):
     """`Authorization: Bearer <service token>`; a session or an end user's token is no one here."""
 
-    def authenticate(self, request: Request) -> tuple[AnonymousUser, ServiceToken]:
+    def authenticate(self, request: Request) -> tuple[AnonymousUser, ApiKey]:
         try:
             return AnonymousUser(), service_token_of(request.headers.get("Authorization", ""))
         except ServiceTokenError as error:
@@ -130,7 +130,7 @@ class ServiceTokenAuthentication(BaseAuthentication):
 
 class IsService(BasePermission):
     def has_permission(self, request: Request, view: APIView) -> bool:
-        return isinstance(request.auth, ServiceToken)
+        return isinstance(request.auth, ApiKey)
 
 
 class ServiceTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # its metaclass has no types
@@ -211,9 +211,9 @@ class BatchView(SessionView):
         return _with_etag(Response({"success": True, "applied": result.applied, "data": data}), result.version)
 
 
-def _token(request: Request) -> ServiceToken:
+def _token(request: Request) -> ApiKey:
     """The request's service token; the permission has checked its type."""
-    return cast("ServiceToken", request.auth)
+    return cast("ApiKey", request.auth)
 
 
 def _agreeing(request: Request) -> dict[str, Any]:

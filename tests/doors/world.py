@@ -28,7 +28,6 @@ from chat.models import (
     GoldenSet,
     Message,
     Role,
-    ServiceToken,
     SharedThread,
     ToolExecution,
     ToolRound,
@@ -142,7 +141,6 @@ def _tool_rows() -> Iterator[Model]:
 def _key_rows(deployment: Deployment) -> Iterator[Model]:
     make_api_key(deployment, name=MARK)
     yield ApiKey.objects.get(name=MARK)
-    yield ServiceToken.issue(MARK, deployment)[0]
 
 
 def make_owned(world: World, owner: str, **who: Any) -> None:

@@ -17,7 +17,7 @@ from django.test import Client, override_settings
 
 from agents.admin_base import StaffAdmin, admin_url
 from agents.models import JobKind, RuntimeSettings
-from chat.models import ApiKey, Conversation, Feedback, ServiceToken, Turn
+from chat.models import ApiKey, Conversation, Feedback, Turn
 from faqs.models import QuestionGroup
 from knowledge.models import Category, Chunk, Document, IndexBuild, PairVerdict, WebSource
 from tests.admin_pages import queries_of, superuser_client
@@ -57,7 +57,6 @@ DERIVED = {
     "tools_registry.ToolOverride": "ad",
     "chat.Conversation": "ac",
     "chat.Turn": "adc",
-    "chat.ServiceToken": "a",
 }
 
 
@@ -194,7 +193,7 @@ def test_number_beyond_every_column_is_no_fault(client: Client, number: str) -> 
 
 def test_nor_through_a_relation(client: Client) -> None:
     ApiKey(name="caller").draw_secret()
-    ServiceToken.issue("server")
+    ApiKey.issue_service("server")
     make_user()
     for address in (
         admin_url("agents.deployment", "changelist", api_keys__key_hash__startswith="a"),

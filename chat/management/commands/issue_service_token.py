@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from agents.models import Deployment
-from chat.models import ServiceToken
+from chat.models import ApiKey
 
 
 class Command(BaseCommand):
@@ -27,12 +27,12 @@ class Command(BaseCommand):
         name, slugs = options["name"].strip(), set(options["deployment"])
         if not name or len(name) > 100:
             raise CommandError("Give a name of 1 to 100 characters.")
-        if ServiceToken.objects.filter(name=name).exists():
+        if ApiKey.objects.filter(name=name).exists():
             raise CommandError(f"{name!r} exists already: choose another name, or delete it in the admin first.")
         deployments = list(Deployment.objects.filter(slug__in=slugs))
         if missing := slugs - {deployment.slug for deployment in deployments}:
             raise CommandError(f"There is no deployment {', '.join(sorted(missing))}.")
         with transaction.atomic():
-            _token, text = ServiceToken.issue(name, *deployments)
+            _token, text = ApiKey.issue_service(name, *deployments)
         self.stderr.write("Keep this token now: only its hash is stored.")
         self.stdout.write(text)

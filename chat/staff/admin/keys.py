@@ -1,4 +1,4 @@
-"""What opens doors to programs: service tokens, and the keys of `/v1`."""
+"""What opens doors to programs: the keys of `/v1`, and service tokens."""
 
 from typing import Any
 
@@ -9,46 +9,32 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin_base import StaffAdmin, admin_page, admin_url
-from chat.models import ApiKey, ServiceToken
-
-
-class _RevocableAdmin(StaffAdmin):
-    actions = ("revoke",)
-
-    @admin.action(description=_("Révoquer"), permissions=["change"])
-    def revoke(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
-        count = rows.filter(is_revoked=False).update(is_revoked=True)
-        message = ngettext("%(count)d accès révoqué.", "%(count)d accès révoqués.", count)
-        self.message_user(request, message % {"count": count})
-
-
-@admin.register(ServiceToken)
-class ServiceTokenAdmin(_RevocableAdmin):
-    """Tokens are issued by the command, which alone can show one; here they are limited, revoked and deleted."""
-
-    purpose = _("Ce avec quoi un autre serveur écrit dans les conversations.")
-    list_display = ("name", "created_at", "is_revoked")
-    list_filter = ("is_revoked",)
-    search_fields = ("name",)
-    fields = ("name", "all_deployments", "deployments", "is_revoked", "created_at")
-    readonly_fields = ("created_at",)
-    filter_horizontal = ("deployments",)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
+from chat.models import ApiKey
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(_RevocableAdmin):
-    """Keys of `/v1`. The page that follows the creation of one shows it, once; it is not kept, nor put in a message."""
+class ApiKeyAdmin(StaffAdmin):
+    """The page that follows the creation of a key shows it, once; it is not kept, nor put in a message. Service tokens are
+    issued by their command; here they are limited, revoked and deleted.
+    """
 
-    purpose = _("Ce avec quoi un programme pose des questions.")
-    list_display = ("name", "shown_prefix", "opened", "last_used_at", "expires_at", "is_revoked")
-    list_filter = ("is_revoked", "deployments")
+    purpose = _("Ce avec quoi un programme pose des questions, ou un serveur écrit dans les conversations.")
+    actions = ("revoke",)
+    list_display = ("name", "is_service", "shown_prefix", "opened", "last_used_at", "expires_at", "is_revoked")
+    list_filter = ("is_service", "is_revoked", "deployments")
     search_fields = ("name", "prefix")
-    fields = ("name", "deployments", "expires_at", "is_revoked", "shown_prefix", "last_used_at")
     readonly_fields = ("shown_prefix", "last_used_at")
     filter_horizontal = ("deployments",)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        of_a_service = ["all_deployments"] if obj is not None and obj.is_service else []
+        return ["name", *of_a_service, "deployments", "expires_at", "is_revoked", *self.readonly_fields]
+
+    @admin.action(description=_("Révoquer"), permissions=["change"])
+    def revoke(self, request: HttpRequest, rows: QuerySet[ApiKey]) -> None:
+        count = rows.filter(is_revoked=False).update(is_revoked=True)
+        message = ngettext("%(count)d accès révoqué.", "%(count)d accès révoqués.", count)
+        self.message_user(request, message % {"count": count})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         keys: QuerySet[ApiKey] = super().get_queryset(request)
@@ -78,4 +64,6 @@ class ApiKeyAdmin(_RevocableAdmin):
 
     @admin.display(description=_("déploiements"))
     def opened(self, key: ApiKey) -> str:
+        if key.all_deployments:
+            return gettext("tous")
         return ", ".join(deployment.slug for deployment in key.deployments.all()) or "–"

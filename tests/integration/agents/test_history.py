@@ -112,7 +112,6 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "chat.goldenset": ("language", "en"),
     "chat.goldenquestion": ("note", "Autre note"),
     "chat.apikey": ("is_revoked", True),
-    "chat.servicetoken": ("is_revoked", True),
     "tools_registry.tooloverride": ("description", "Autre description"),
     "tools_registry.toolsource": ("name", "Autre nom"),
 }

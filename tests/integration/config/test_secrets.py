@@ -123,7 +123,7 @@ class SecretsTest(TestCase):
                 for kind in ("md", "json"):
                     address = f"/api/conversations/{turn.conversation_id}/export?format={kind}"
                     await self.hear(await client.get(address))
-        for model in ("chat/apikey", "chat/servicetoken", "tools_registry/toolsource", "auth/user"):
+        for model in ("chat/apikey", "tools_registry/toolsource", "auth/user"):
             await self.hear(await client.get(f"/admin/{model}/"))
             row = await apps.get_model(model.replace("/", ".")).objects.afirst()
             await self.hear(await client.get(f"/admin/{model}/{row.pk}/change/"))

@@ -23,9 +23,9 @@ from chat.access.permissions import (
     service_token_of,
 )
 from chat.errors import ApiKeyError, ConversationNotFoundError, DeploymentNotFoundError, ServiceTokenError
-from chat.models import ApiKey, Conversation, ServiceToken
+from chat.models import ApiKey, Conversation
 from tests.admin_pages import run_action, superuser_client
-from tests.factories import fresh, make_conversation, make_deployment, make_user
+from tests.factories import fresh, make_api_key, make_conversation, make_deployment, make_service_token, make_user
 
 NOBODY = AnonymousUser()
 #: As in `docs/operations.md`, with the pattern that fail2ban puts for `<HOST>`.
@@ -126,10 +126,18 @@ class AdminTests(TestCase):
 
 class BearerTests(TestCase):
     def test_row_without_a_secret_opens_no_door(self) -> None:
-        ApiKey.objects.create(name="made by hand")
-        ServiceToken.objects.create(name="made by hand", all_deployments=True)
+        ApiKey.objects.create(name="made by hand", all_deployments=True)
         for header in ("", "Bearer", "Bearer  ", "Basic abc"):
             with self.assertNumQueries(0), pytest.raises(ApiKeyError):
                 api_key_of(header)
             with self.assertNumQueries(0), pytest.raises(ServiceTokenError):
                 service_token_of(header)
+
+    def test_secret_of_one_kind_opens_no_door_of_the_other(self) -> None:
+        token, secret = make_service_token()
+        assert service_token_of(f"Bearer {secret}") == token
+        assert fresh(token).last_used_at is not None
+        with pytest.raises(ApiKeyError):
+            api_key_of(f"Bearer {secret}")
+        with pytest.raises(ServiceTokenError):
+            service_token_of(f"Bearer {make_api_key()}")

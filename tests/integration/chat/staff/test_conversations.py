@@ -6,11 +6,11 @@ from django.contrib.admin.models import DELETION, LogEntry
 from django.test import TestCase
 
 from agents.admin_base import admin_url
-from chat.models import AnswerSource, Conversation, Feedback, Message, Role, ServiceToken, SharedThread, Turn
+from chat.models import AnswerSource, Conversation, Feedback, Message, Role, SharedThread, Turn
 from chat.thread.rounds import append_batch
 from chat.thread.turns import claim_turn
 from tests.admin_pages import client_of, make_staff, run_action, superuser_client
-from tests.factories import fresh, make_batch, make_conversation, make_exchange, make_service_token
+from tests.factories import make_batch, make_conversation, make_exchange
 
 TRACE = [
     {"step": "search", "outcome": "found", "score": 0.83, "threshold": None, "ms": 4.2, "detail": ""},
@@ -138,17 +138,3 @@ class WhyPageTest(TestCase):
         self.assertContains(thread, "{&quot;call&quot;: &quot;a&quot;}")
         assert [entry["is_other_version"] for entry in thread.context["thread"]] == [True, True, True, True, False]
         self.assertContains(self.page(turn), "relances : 1 · efficacité : 95 % (Excellent)")
-
-
-class ServiceTokenTest(TestCase):
-    def test_tokens_are_listed_limited_and_revoked_and_never_shown(self) -> None:
-        token, secret = make_service_token("site")
-        client = superuser_client()
-        pages = [admin_url(ServiceToken, "changelist"), admin_url(ServiceToken, "change", token.pk)]
-        for page in pages:
-            response = client.get(page)
-            assert response.status_code == 200
-            assert secret not in response.content.decode()
-            assert token.token_hash not in response.content.decode()
-        run_action(client, "revoke", token)
-        assert fresh(token).is_revoked

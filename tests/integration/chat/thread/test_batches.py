@@ -13,7 +13,7 @@ from django.test import Client, TestCase, TransactionTestCase
 
 from agents.models import Deployment
 from chat.errors import InvalidToolMessageError, ThreadConflictError
-from chat.models import Conversation, Message, Role, ServiceToken, secret_hash
+from chat.models import ApiKey, Conversation, Message, Role, secret_hash
 from chat.thread.rounds import BatchResult, append_batch, load_thread
 from tests.admin_pages import superuser_client
 from tests.constants import override
@@ -236,19 +236,19 @@ class EndpointTests(TestCase):
         assert self.post(wire("b"), Idempotency_Key="k").status_code == 422
 
     def test_appels_batch_tokens_serveur_open_the_endpoint_pas_de_token_client(self) -> None:
-        for token in ("", "wrong", self.token.token_hash):
+        for token in ("", "wrong", self.token.key_hash):
             refused = self.post(wire("a"), token=token)
             assert refused.status_code == 401, token
             assert refused["WWW-Authenticate"].startswith("Bearer")
         person = superuser_client()
         body = {"messages": wire("a"), "operation_id": str(uuid.uuid4()), "relance_index": 0}
         assert person.post(self.address(), body, "application/json").status_code == 401
-        ServiceToken.objects.update(is_revoked=True)
+        ApiKey.objects.update(is_revoked=True)
         assert self.post(wire("a")).status_code == 401
         assert Message.objects.count() == 0
 
     def test_ownership_a_token_for_other_deployments_is_403(self) -> None:
-        ServiceToken.objects.update(all_deployments=False)
+        ApiKey.objects.update(all_deployments=False)
         other = make_deployment()
         self.token.deployments.add(other)
         assert self.post(wire("a")).status_code == 403
@@ -303,9 +303,9 @@ class TokenCommandTests(TestCase):
         out, notes = StringIO(), StringIO()
         call_command("issue_service_token", "site", deployment=[deployment.slug], stdout=out, stderr=notes)
         text = out.getvalue().strip()
-        token = ServiceToken.objects.get()
-        assert token.token_hash == secret_hash(text)
-        assert text not in (token.token_hash, token.name)
+        token = ApiKey.objects.get()
+        assert token.key_hash == secret_hash(text)
+        assert text not in (token.key_hash, token.name)
         assert list(token.deployments.all()) == [deployment]
         with pytest.raises(CommandError, match="exists already"):
             call_command("issue_service_token", "site")
