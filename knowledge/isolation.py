@@ -8,9 +8,8 @@ import json
 import logging
 import subprocess
 import sys
-import threading
-from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Collection
+from contextlib import closing
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
@@ -63,22 +62,21 @@ class Reader:
         """A file as passages. Raises `UnreadableDocumentError` (also for time and memory) and `MachineTroubleError`."""
         if not settings.PARSE_ISOLATED:
             return read_guarded(data, filename=filename, pages=pages)
-        process, channel = self._started()
+        channel = self._started()
         question: dict[str, Any] = {"filename": filename, "language": translation.get_language()}
         if pages is not self._told:
             question["pages"], self._told = list(pages), pages
         try:
-            with _killed_after(process, settings.PARSE_TIMEOUT_SECONDS):
-                channel.send_bytes(json.dumps(question).encode())
-                channel.send_bytes(data)
-                reply: dict[str, Any] = read_json(channel.recv_bytes())
-        except TimeoutError as error:
-            self.close()
-            raise unreadable(
-                f"{filename}: took more than {settings.PARSE_TIMEOUT_SECONDS} s",
-                _("La lecture de ce fichier a dépassé %(seconds)d secondes ; elle a été arrêtée.")
-                % {"seconds": settings.PARSE_TIMEOUT_SECONDS},
-            ) from error
+            channel.send_bytes(json.dumps(question).encode())
+            channel.send_bytes(data)
+            if not channel.poll(settings.PARSE_TIMEOUT_SECONDS):
+                self.close()
+                raise unreadable(
+                    f"{filename}: took more than {settings.PARSE_TIMEOUT_SECONDS} s",
+                    _("La lecture de ce fichier a dépassé %(seconds)d secondes ; elle a été arrêtée.")
+                    % {"seconds": settings.PARSE_TIMEOUT_SECONDS},
+                )
+            reply: dict[str, Any] = read_json(channel.recv_bytes())
         except (EOFError, OSError) as error:
             status = self.close()
             raise unreadable(
@@ -104,7 +102,7 @@ class Reader:
         process.kill()
         return process.wait()
 
-    def _started(self) -> "tuple[subprocess.Popen[bytes], Connection]":
+    def _started(self) -> Connection:
         """The child, ready to read; raises `MachineTroubleError` for one that does not start."""
         if self._process is None or self._channel is None:
             try:
@@ -116,13 +114,14 @@ class Reader:
                         stdin=theirs.fileno(),
                         stdout=_STANDARD_ERROR,
                     )
-                with _killed_after(self._process, _START_SECONDS):
-                    self._channel.recv_bytes()
+                if not self._channel.poll(_START_SECONDS):
+                    raise EOFError
+                self._channel.recv_bytes()
             except (EOFError, OSError) as error:
                 status = self.close()
                 trouble = machine_trouble(error)
                 raise trouble or MachineTroubleError(f"The reader did not start (status {status}).") from error
-        return self._process, self._channel
+        return self._channel
 
 
 def isolated_reader() -> "closing[Reader]":
@@ -159,24 +158,3 @@ def read_guarded(data: bytes, *, filename: str, pages: Collection[str] = ()) -> 
         logger.exception("A reader failed.")
         message = _("Ce fichier n’a pas pu être lu : il est abîmé, ou d’une forme inattendue.")
         raise unreadable(f"{filename}: {type(error).__name__}", message) from error
-
-
-@contextmanager
-def _killed_after(process: "subprocess.Popen[bytes]", seconds: float) -> Iterator[None]:
-    """End a child that takes longer, whether it is written to or waited for; raises `TimeoutError` then."""
-    is_late = threading.Event()
-
-    def end() -> None:
-        is_late.set()
-        process.kill()
-
-    timer = threading.Timer(seconds, end)
-    timer.start()
-    try:
-        yield
-    except (EOFError, OSError) as error:
-        if is_late.is_set():
-            raise TimeoutError from error
-        raise
-    finally:
-        timer.cancel()

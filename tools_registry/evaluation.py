@@ -2,7 +2,7 @@
 well a tool is described.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from django.utils.translation import gettext as _
 
-from agents.texts import read_json
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.language.words import fold, word_class
+from knowledge.management.terminal import json_rows
 from tools_registry.index import spoken_name, texts_of, tool_vectors
 from tools_registry.selection import Ranking, best_positions, words_of
 from tools_registry.tool import Arguments, ToolContext, ToolSpec
@@ -91,7 +91,7 @@ def read_tools(path: Path) -> list[ToolSpec]:
     A tool that stands twice has the examples of both lines. Raises `ValueError` with the line that cannot be read.
     """
     found: dict[str, dict[str, Any]] = {}
-    for where, row in _rows(path):
+    for where, row in json_rows(path):
         name = row.get("name")
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"{where}: a tool without a name.")
@@ -106,7 +106,7 @@ def read_tools(path: Path) -> list[ToolSpec]:
 def read_queries(path: Path) -> list[LabelledQuery]:
     """The questions of a file: `query`, and the name or names needed together (`tool`, `tools`)."""
     queries = []
-    for where, row in _rows(path):
+    for where, row in json_rows(path):
         text = row.get("query", row.get("question"))
         names = tuple(dict.fromkeys([*_texts(row.get("tool")), *_texts(row.get("tools"))]))
         if not isinstance(text, str) or not text.strip() or not names:
@@ -115,24 +115,6 @@ def read_queries(path: Path) -> list[LabelledQuery]:
     if not queries:
         raise ValueError(f"{path} holds no query.")
     return queries
-
-
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-    # Not `splitlines`: a text may hold U+2028 and its like, which end no line of JSON.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = read_json(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}, line {number}: not JSON ({error}).") from error
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, line {number}: not a JSON object.")
-        yield f"{path}, line {number}", row
 
 
 _SHORT, _BRIEF, _LONG = 40, 80, 1_200

@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeVar
 
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema
 
 from agents.llm.base import RequestedCall, seen_text
 from tools_registry.errors import InvalidToolArgumentsError, ToolDefinitionError
@@ -183,7 +184,8 @@ def spec_from_function(function: Callable[..., Any], **options: Any) -> ToolSpec
         raise ToolDefinitionError(f"The tool {name} has no docstring: a model could not choose it.")
     described = {param.arg_name: param.description or "" for param in documented.params}
     model, context_name = _arguments_model(function, name, described)
-    schema = _plain_schema(model.model_json_schema())
+    schema = model.model_json_schema(schema_generator=_Untitled)
+    del schema["title"]
     bare = [key for key, inner in schema["properties"].items() if not inner.get("description")]
     if bare:
         raise ToolDefinitionError(f"The docstring of the tool {name} does not describe {', '.join(bare)}.")
@@ -246,21 +248,11 @@ def _arguments_model(
     return model, context_name
 
 
-def _plain_schema(schema: Any) -> Any:
-    """The schema without the titles that pydantic adds: they cost tokens and say nothing."""
-    if isinstance(schema, list):
-        return [_plain_schema(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    plain = {}
-    for key, value in schema.items():
-        if key == "title" and isinstance(value, str):
-            continue
-        if key in ("properties", "$defs") and isinstance(value, dict):
-            plain[key] = {name: _plain_schema(inner) for name, inner in value.items()}
-        else:
-            plain[key] = _plain_schema(value)
-    return plain
+class _Untitled(GenerateJsonSchema):
+    """Leaves out the titles that pydantic adds to fields: they cost tokens and say nothing."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
 
 
 def _texts(option: str, values: Sequence[str], function: Callable[..., Any]) -> Sequence[str]:

@@ -6,19 +6,20 @@ leans on it needs: nothing is stored for it, or served to it. Decisions are `wou
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
 from agents.errors import ApplicationError
-from agents.texts import read_json
 from chat.turn.standalone import standalone_question
 from chat.turn.values import StandaloneQuestion
 from faqs.second_key.same_question import Decision, would_serve
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.language.spelling import NO_WORDS, Vocabulary
 from knowledge.language.typed import read_typed
+from knowledge.management.terminal import json_rows
 from knowledge.models import PairVerdict, ThresholdCalibration
 from knowledge.thresholds import Rate
 from knowledge.vectors.base import batches
@@ -77,29 +78,18 @@ class CheckedPair:
 
 def read_pairs(path: Path) -> list[Pair]:
     """One JSON object a line. Raises `InvalidPairsError` with the line that is wrong."""
-    pairs: list[Pair] = []
     try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip():
-                    continue
-                if len(pairs) >= MAX_PAIRS:
-                    raise InvalidPairsError(f"{path} has more than {MAX_PAIRS} pairs.")
-                pairs.append(_pair(line, f"{path}, line {number}"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidPairsError(f"{path}: {error}") from error
+        pairs = [_pair(row, place) for place, row in islice(json_rows(path), MAX_PAIRS + 1)]
+    except ValueError as error:
+        raise InvalidPairsError(str(error)) from error
+    if len(pairs) > MAX_PAIRS:
+        raise InvalidPairsError(f"{path} has more than {MAX_PAIRS} pairs.")
     if not pairs:
         raise InvalidPairsError(f"{path} holds no pair.")
     return pairs
 
 
-def _pair(line: str, place: str) -> Pair:
-    try:
-        row = read_json(line)
-    except ValueError as error:
-        raise InvalidPairsError(f"{place}: not JSON ({error}).") from error
-    if not isinstance(row, dict):
-        raise InvalidPairsError(f"{place}: an object is expected.")
+def _pair(row: dict[str, Any], place: str) -> Pair:
     for name in ("a", "b"):
         if not isinstance(row.get(name), str) or not row[name].strip():
             raise InvalidPairsError(f"{place}: `{name}` must be a question.")

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from html import unescape
+from pathlib import Path
 from typing import Any, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
@@ -17,7 +18,7 @@ from tqdm import tqdm
 
 from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
-from knowledge.indexing.points import OnProgress
+from agents.texts import read_json
 from knowledge.models import BuildPhase
 
 M = TypeVar("M", Agent, Deployment)
@@ -35,14 +36,14 @@ LISTED_NAMES = 10
 
 
 @contextmanager
-def progress_bar(unit: str) -> Iterator[OnProgress]:
-    """A bar that follows (done, total), from zero again in each phase: documents, questions, points."""
-    with tqdm(unit=unit, file=sys.stderr, dynamic_ncols=True) as bar:
-        shown: BuildPhase | None = None
+def progress_bar(unit: str, **options: Any) -> Iterator[Callable[..., None]]:
+    """A bar that follows (done, total), from zero again in each phase of a build; `options` are those of tqdm."""
+    with tqdm(unit=unit, file=sys.stderr, dynamic_ncols=True, **options) as bar:
+        shown: object = None
 
-        def advance(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
+        def advance(done: int, total: int, phase: object = None, /) -> None:
             nonlocal shown
-            if phase is not shown:
+            if isinstance(phase, BuildPhase) and phase is not shown:
                 shown = phase
                 bar.set_description(phase.value, refresh=False)
                 bar.unit = _PHASE_UNITS[phase]
@@ -50,18 +51,6 @@ def progress_bar(unit: str) -> Iterator[OnProgress]:
             if bar.total != total:
                 bar.total = total
                 bar.refresh()
-            bar.update(done - bar.n)
-
-        yield advance
-
-
-@contextmanager
-def row_bar(unit: str = "row") -> Iterator[Callable[..., None]]:
-    """A bar that follows (done, total), whatever it is told besides."""
-    with tqdm(unit=unit, file=sys.stderr, dynamic_ncols=True, disable=None) as bar:
-
-        def advance(done: int, total: int, *_phase: object) -> None:
-            bar.total = total
             bar.update(done - bar.n)
 
         yield advance
@@ -99,6 +88,25 @@ class JsonCommand(BaseCommand):
             return
         for line in lines:
             self.stdout.write(line)
+
+
+def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The JSON objects of a file, one a line, each with its place; raises `ValueError` with what cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    # Not `splitlines`: a text may hold U+2028 and its like, which end no line of JSON.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = read_json(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}, line {number}: not JSON ({error}).") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, line {number}: not a JSON object.")
+        yield f"{path}, line {number}", row
 
 
 def at_least_one(text: str) -> int:

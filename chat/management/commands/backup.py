@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from chat.backup import backup
-from knowledge.management.terminal import errors_to_terminal, row_bar
+from knowledge.management.terminal import errors_to_terminal, progress_bar
 
 
 class Command(BaseCommand):
@@ -20,7 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with errors_to_terminal(), row_bar() as advance:
+        with errors_to_terminal(), progress_bar("row", disable=None) as advance:
             missing = backup(options["file"], advance)
         for name in missing:
             self.stderr.write(f"The file of a document is missing: {name}")

@@ -5,14 +5,14 @@ from typing import Any
 from agents.jobs import carry_out, enqueue
 from agents.models import JobKind
 from chat.staff.model_check import told
-from knowledge.management.terminal import JsonCommand, row_bar
+from knowledge.management.terminal import JsonCommand, progress_bar
 
 
 class Command(JsonCommand):
     help = "Try the configured language model with the calls of production."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with row_bar("check") as advance:
+        with progress_bar("check", disable=None) as advance:
             outcome = carry_out(enqueue(JobKind.MODEL_CHECK, tells=False).pk, on_progress=advance)
         report = outcome.value if outcome else {"model": "", "rows": []}
         rows = told(report)

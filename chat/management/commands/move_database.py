@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from chat.backup import move_database
-from knowledge.management.terminal import errors_to_terminal, row_bar
+from knowledge.management.terminal import errors_to_terminal, progress_bar
 
 
 class Command(BaseCommand):
@@ -19,6 +19,6 @@ class Command(BaseCommand):
         parser.add_argument("url")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with errors_to_terminal(), row_bar() as advance:
+        with errors_to_terminal(), progress_bar("row", disable=None) as advance:
             move_database(options["url"], advance)
         self.stdout.write("Moved: every table read again and the same. Set DATABASE_URL to it, then start the site.")

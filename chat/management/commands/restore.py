@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
 from chat.backup import restore
-from knowledge.management.terminal import errors_to_terminal, row_bar
+from knowledge.management.terminal import errors_to_terminal, progress_bar
 
 
 class Command(BaseCommand):
@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         call_command("migrate", verbosity=0)
-        with errors_to_terminal(), row_bar() as advance:
+        with errors_to_terminal(), progress_bar("row", disable=None) as advance:
             restore(options["file"], advance)
         self.stdout.write("Restored: every table read again and the same. Where SECRET_KEY is set, set the old site's.")
         self.stdout.write("With Qdrant, now: manage.py rebuild_agent_index AGENT, for each agent.")
