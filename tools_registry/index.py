@@ -8,7 +8,7 @@ import logging
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -36,7 +36,6 @@ EXTERNAL_ALIAS = "tools"
 _FLOAT32 = np.dtype("<f4")
 _POINT_NAMESPACE = uuid.UUID("5a7c0d8e-9a40-5f0e-8b8d-0f6d0f7a1c11")
 _BATCH = 500
-OnProgress = Callable[[int, int], None]
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -92,19 +91,13 @@ def tool_vector(kinds: Sequence[TextKind], vectors: Vectors) -> Vectors:
     return summed / norm if norm else summed
 
 
-def tool_vectors(
-    texts: Sequence[Sequence[ToolText]], model: Embedder, on_progress: OnProgress | None = None
-) -> Vectors:
+def tool_vectors(texts: Sequence[Sequence[ToolText]], model: Embedder) -> Vectors:
     """The vector of each tool, a row each, from its texts."""
     flat = [text.text for found in texts for text in found]
     matrix = np.empty((len(texts), model.recipe.dimensions), dtype=_FLOAT32)
     if not flat:
         return matrix
-    rows = model.embed(
-        flat,
-        purpose=Purpose.QUERY,  # compared with questions, as one question with another
-        on_progress=None if on_progress is None else lambda done: on_progress(done, len(flat)),
-    )
+    rows = model.embed(flat, purpose=Purpose.QUERY)  # compared with questions, as one question with another
     ends = np.cumsum([len(found) for found in texts])
     for position, (found, own) in enumerate(zip(texts, np.split(rows, ends[:-1]), strict=True)):
         matrix[position] = tool_vector([text.kind for text in found], own)
@@ -123,7 +116,7 @@ class ToolIndexReport:
     changed: list[str] = field(default_factory=list)
 
 
-def sync_index(*, external: bool | None = None, on_progress: OnProgress | None = None) -> ToolIndexReport:
+def sync_index(*, external: bool | None = None) -> ToolIndexReport:
     """Index the effective texts of every tool. Raises `EmbeddingUnavailableError`; what was done stays."""
     ensure_overrides()
     tools = all_tools()
@@ -140,7 +133,7 @@ def sync_index(*, external: bool | None = None, on_progress: OnProgress | None =
             recipe=model.recipe.as_json(),
             vector=vector.tobytes(),
         )
-        for spec, vector in zip(stale, tool_vectors(texts, model, on_progress), strict=True)
+        for spec, vector in zip(stale, tool_vectors(texts, model), strict=True)
     ]
     kept = {spec.name for spec in tools}
     gone = [row.pk for row in stored.values() if row.digest and row.tool_name not in kept]

@@ -33,7 +33,7 @@ from knowledge.models import Category, Chunk, Document
 from knowledge.readers.registry import parse_document
 from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked
 from knowledge.thresholds import threshold_profile
-from knowledge.vectors.base import Hit, Json
+from knowledge.vectors.base import Hit, Json, batches
 from knowledge.vectors.bm25 import document_terms, question_terms
 from knowledge.vectors.matrix import Matrix, Snapshot
 from knowledge.vectors.payloads import embedded_text, passage_from_hit, qa_pair_payload, source_material_payload
@@ -304,12 +304,8 @@ class Vectorizer:
         if path and path.exists():
             stored: Vectors = np.load(path)
             return stored
-        with tqdm(total=len(texts), desc=label, unit="text", file=sys.stderr) as bar:
-
-            def advance(done: int) -> None:
-                bar.update(done - bar.n)
-
-            rows = self._embedder.embed(texts, purpose=purpose, on_progress=advance)
+        parts = tqdm(list(batches(texts, 1_024)), desc=label, unit="batch", file=sys.stderr)
+        rows = np.concatenate([self._embedder.embed(part, purpose=purpose) for part in parts])
         if path:
             path.parent.mkdir(parents=True, exist_ok=True)
             np.save(path, rows)

@@ -11,6 +11,7 @@ from django.core.validators import MaxLengthValidator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
+from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
@@ -53,24 +54,16 @@ class UnitsWidget(forms.Widget):
     """A question and an answer a row, with empty rows below for more; an emptied row is taken out."""
 
     empty_rows = 2
-    row = (
-        '<div><input type="text" name="{name}-question" value="{question}" maxlength="{longest}" class="{input}" '
-        'aria-label="{asked} {at}"><textarea name="{name}-answer" rows="3" class="{area}" '
-        'aria-label="{answered} {at}">{answer}</textarea></div>'
-    )
 
     def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
-        same = {
+        shown = {
             "name": name,
+            "rows": [*(value or []), *([{"question": "", "answer": ""}] * self.empty_rows)],
             "longest": QA_MAX_QUESTION_CHARACTERS,
             "input": " ".join(INPUT_CLASSES),
             "area": " ".join(TEXTAREA_CLASSES),
-            "asked": gettext("Question"),
-            "answered": gettext("Réponse"),
         }
-        rows = [*(value or []), *([{"question": "", "answer": ""}] * self.empty_rows)]
-        shown = [format_html(self.row, at=at, **row, **same) for at, row in enumerate(rows, start=1)]
-        return format_html('<div class="rp-unit-rows">{}</div>', format_html_join("", "{}", ((row,) for row in shown)))
+        return render_to_string("admin/knowledge/chunk/units.html", shown)
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> list[dict[str, str]]:
         pairs = zip(data.getlist(f"{name}-question"), data.getlist(f"{name}-answer"), strict=False)

@@ -7,7 +7,7 @@ checks what comes back; a subclass owns the vendor call only. Embedders are thre
 import threading
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -65,10 +65,8 @@ class Embedder(ABC):
     def _embed_batch(self, texts: Sequence[str]) -> Vectors:
         """Embed prepared, prefixed texts, at most `batch_size` of them, as (n, dimensions)."""
 
-    def embed(
-        self, texts: Sequence[str], *, purpose: Purpose, on_progress: Callable[[int], None] | None = None
-    ) -> Vectors:
-        """Embed `texts`, each once, as unit rows in their order; `on_progress` receives the number done."""
+    def embed(self, texts: Sequence[str], *, purpose: Purpose) -> Vectors:
+        """Embed `texts`, each once, as unit rows in their order."""
         recipe = self.recipe
         prefix = recipe.query_prefix if purpose is Purpose.QUERY else recipe.passage_prefix
         prepared = [prefix + self._prepare(text) for text in texts]
@@ -78,8 +76,6 @@ class Embedder(ABC):
             batch = different[start : start + self.batch_size]
             end = start + len(batch)
             rows[start:end] = self._checked(self._embed_batch(batch), len(batch))
-            if on_progress is not None:
-                on_progress(end if end < len(different) else len(prepared))
         if len(different) == len(prepared):
             return rows
         place = {text: index for index, text in enumerate(different)}

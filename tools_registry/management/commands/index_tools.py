@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from knowledge.management.terminal import JsonCommand, progress_bar
+from knowledge.management.terminal import JsonCommand
 from tools_registry.index import sync_index
 
 
@@ -20,8 +20,7 @@ class Command(JsonCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with progress_bar("text") as advance:
-            report = sync_index(external=options["external"] or None, on_progress=advance)
+        report = sync_index(external=options["external"] or None)
         line = (
             f"{report.tools} tools, {report.embedded} texts embedded, {report.reused} reused, "
             f"{report.removed} tools removed"
