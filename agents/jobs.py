@@ -21,7 +21,6 @@ from typing import Any, Literal
 from celery import current_app, shared_task
 from celery.exceptions import OperationalError, SoftTimeLimitExceeded
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import DatabaseError, IntegrityError, close_old_connections, connection, transaction
 from django.db.models import F, Min, QuerySet
 from django.db.models.functions import Coalesce
@@ -138,7 +137,6 @@ def enqueue(
     key: str = "",
     payload: Mapping[str, Any] | None = None,
     agent: Agent | None = None,
-    by: AbstractBaseUser | None = None,
     total: int = 0,
     again: bool = True,
     tells: bool = True,
@@ -148,14 +146,11 @@ def enqueue(
     once or tells later (`tells`).
     """
     payload = dict(payload or {})
-    owner = by if isinstance(by, User) else None
     for _attempt in range(_JOIN_ATTEMPTS):
         job = _join(kind, key, payload, again=again) if key else None
         try:
             with transaction.atomic():
-                job = job or Job.objects.create(
-                    kind=kind, key=key, agent=agent, payload=payload, total=total, created_by=owner
-                )
+                job = job or Job.objects.create(kind=kind, key=key, agent=agent, payload=payload, total=total)
         except IntegrityError:
             continue  # another was queued in between: it is joined
         if tells:

@@ -491,7 +491,6 @@ class Job(models.Model):
     lease_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
     #: When the next attempt, or the next run, may begin.
     not_before = models.DateTimeField(_("prochain essai"), null=True, blank=True, editable=False)
-    created_by = by_whom(_("demandé par"))
     created_at = models.DateTimeField(_("demandé le"), auto_now_add=True)
     started_at = models.DateTimeField(_("commencé le"), null=True, blank=True)
     finished_at = models.DateTimeField(_("fini le"), null=True, blank=True)

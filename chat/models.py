@@ -183,8 +183,6 @@ class Turn(models.Model):
     )
     #: A tool whose result depends on who asks was used: the answer is nobody else's.
     is_personal = models.BooleanField(_("réponse personnelle"), default=False)
-    #: Of the page or the program that asked; empty where the turn ended without a word of its own.
-    language = models.CharField(_("langue"), max_length=10, blank=True, default="", db_default="", editable=False)
     #: The agent's name then; empty where the deployment had one agent.
     answered_by = models.CharField(_("agent"), max_length=200, blank=True, default="")
     trace = models.JSONField(_("trace"), default=list, blank=True)
@@ -607,7 +605,7 @@ class ApiKey(models.Model):
 
 
 class DailyCount(models.Model):
-    """Sums of the turns of a day with one exit and language, of conversations that were deleted (`chat.staff.figures`);
+    """Sums of the turns of a day with one exit, of conversations that were deleted (`chat.staff.figures`);
     `up` and `down` are ratings. Rows are only added, and the same of a day become one at night.
     """
 
@@ -618,7 +616,6 @@ class DailyCount(models.Model):
     )
     #: The exit of an answered question, else `failed`, `interrupted` or `running`.
     ending = models.CharField(max_length=20, blank=True, default="")
-    language = models.CharField(max_length=10, blank=True, default="")
     turns = models.PositiveIntegerField(default=0)
     llm_calls = models.PositiveBigIntegerField(default=0)
     prompt_tokens = models.PositiveBigIntegerField(default=0)

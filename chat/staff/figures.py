@@ -31,9 +31,9 @@ from agents.roles import limit_of, visible
 from chat.models import OPEN_STATUSES, AnswerSource, Conversation, DailyCount, Turn, TurnStatus
 
 #: What tells the rows of a day apart, and what is added up in each.
-KEYS = ("deployment_id", "ending", "language")
+KEYS = ("deployment_id", "ending")
 SUMS = ("turns", "llm_calls", "prompt_tokens", "completion_tokens", "timed", "milliseconds", "up", "down")
-_Sums = dict[tuple[date, int | None, str, str], Counter[str]]
+_Sums = dict[tuple[date, int | None, str], Counter[str]]
 
 #: The exit of an answered question, else how it ended.
 _ENDING = Case(
@@ -82,16 +82,16 @@ def _whole(summed: int | timedelta | None) -> int:
 def keep_counts(conversation: Conversation) -> None:
     """Count a conversation that is about to be deleted; in the transaction of its deletion. Rows are only added."""
     found: _Sums = defaultdict(Counter)
-    for (day, deployment, ending, language), sums in _counted(Turn.objects.filter(conversation=conversation)).items():
+    for (day, deployment, ending), sums in _counted(Turn.objects.filter(conversation=conversation)).items():
         # A turn that is deleted while it runs ends there.
-        found[day, deployment, "interrupted" if ending == "running" else ending, language] += sums
+        found[day, deployment, "interrupted" if ending == "running" else ending] += sums
     _store(found)
 
 
 def _store(found: _Sums) -> None:
     DailyCount.objects.bulk_create(
-        DailyCount(day=day, deployment_id=deployment, ending=ending, language=language, **sums)
-        for (day, deployment, ending, language), sums in found.items()
+        DailyCount(day=day, deployment_id=deployment, ending=ending, **sums)
+        for (day, deployment, ending), sums in found.items()
     )
 
 
@@ -171,7 +171,7 @@ class Totals:
         self.endings, self.kinds, self.deployments = (defaultdict[Any, Sums](Sums) for _at in range(3))
         self.days = {day: defaultdict[str, Sums](Sums) for day in period.each()}
         for found in (_counted(turns), _kept(rows)):
-            for (day, place, ending, _language), counted in found.items():
+            for (day, place, ending), counted in found.items():
                 kind, of_day = _KINDS.get(ending, "other"), self.days[day]
                 parts = (self.endings[ending], self.kinds[kind], self.deployments[place], of_day["all"], of_day[kind])
                 for sums in (self.all, *parts):

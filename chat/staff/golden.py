@@ -249,7 +249,7 @@ def _queue(
         for position, row in enumerate(rows):
             row.run, row.position = run, position
         GoldenResult.objects.bulk_create(rows)
-        run.job = enqueue(JobKind.GOLDEN, agent=run.deployment.agent, by=by, total=len(rows))
+        run.job = enqueue(JobKind.GOLDEN, agent=run.deployment.agent, total=len(rows))
         run.save(update_fields=["job"])
     return run
 

@@ -330,7 +330,6 @@ class TurnResult:
         return {
             **columns,
             "answer_source": self.answer.source,
-            "language": self.language,
             "trace": self.trace.lines,
             "error_code": self.error.code if self.error else self.answer.cut,
         }

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from agents.admin_base import REFRESH_SECONDS, Tone, admin_page, admin_url, badge, require, rounded, signed_in
+from agents.admin_base import REFRESH_SECONDS, Tone, admin_page, admin_url, badge, require, rounded
 from agents.errors import ApplicationError
 from agents.jobs import enqueue
 from agents.llm.base import language_model
@@ -214,7 +214,7 @@ def model_check(request: HttpRequest) -> HttpResponse:
     """The last check, row by row; on POST a worker makes another."""
     require(request, "agents.change_runtimesettings")
     if request.method == "POST":
-        enqueue(JobKind.MODEL_CHECK, key="model", by=signed_in(request))
+        enqueue(JobKind.MODEL_CHECK, key="model")
         return HttpResponseRedirect(request.path)
     job = Job.objects.filter(kind=JobKind.MODEL_CHECK).order_by("-pk").first()
     return admin_page(

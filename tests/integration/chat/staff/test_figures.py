@@ -51,7 +51,7 @@ class ByHand:
     def add(self, turns: Iterable[Turn], *, deleted: bool = False) -> None:
         for turn in turns:
             day, deployment = local_day(turn.started_at), turn.conversation.deployment_id
-            key = (day, deployment, ending_of(turn, deleted=deleted), turn.language)
+            key = (day, deployment, ending_of(turn, deleted=deleted))
             sums = self.counts[key]
             sums["turns"] += 1
             for name in ("llm_calls", "prompt_tokens", "completion_tokens"):
@@ -78,7 +78,7 @@ def as_counted() -> dict[Any, dict[str, int]]:
 def past_turn(conversation: Conversation, asked_at: datetime, **columns: Any) -> Turn:
     """An ended turn of another day; it took 1.5 s unless said otherwise."""
     took = columns.pop("took", 1.5)
-    turn = make_turn(conversation, **{"language": "fr", **columns})
+    turn = make_turn(conversation, **columns)
     finished = asked_at + timedelta(seconds=took)
     Turn.objects.filter(pk=turn.pk).update(started_at=asked_at, finished_at=finished)
     return Turn.objects.get(pk=turn.pk)
@@ -125,7 +125,7 @@ class Desk:
         run = Turn.objects.filter(pk=claimed.turn.pk).values_list("run", flat=True).first()
         if run is None:
             return
-        save_answer(claimed, "answer", run=run, language=["fr", "en"][at % 2], **ENDS[at % 3])
+        save_answer(claimed, "answer", run=run, **ENDS[at % 3])
 
     def rate(self, at: int) -> None:
         if turn := self._turn(at, "done"):
