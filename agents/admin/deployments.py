@@ -226,14 +226,12 @@ class AgentAdmin(SettingsAdmin):
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         if row is None:
             return super().page_context(request, row)
-        has_model = language_model() is not None
         panel = {
             "counts": _counts(row),
             "may_index": request.user.has_perm("knowledge.add_indexbuild"),
             "may_add": request.user.has_perm("knowledge.add_document"),
             "add_url": admin_url("knowledge.document", "add", agent=row.pk),
             "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=row.pk),
-            "questions_url": admin_url("knowledge.indexbuild", "questions", agent=row.pk) if has_model else "",
             "builds_url": admin_url("knowledge.indexbuild", "changelist", agent__id__exact=row.pk),
         }
         return super().page_context(request, row) | {"index_panel": panel}

@@ -37,8 +37,7 @@ from agents.errors import ApplicationError
 from agents.models import GIVEN_UP_JOBS, OPEN_JOBS, Agent, IndexingMethod, JobStatus
 from agents.roles import agents_for
 from knowledge.errors import RebuildInProgressError
-from knowledge.indexing.jobs import enqueue_questions, enqueue_rebuild, retry_build
-from knowledge.indexing.questions import questions_model, waiting_passages
+from knowledge.indexing.jobs import enqueue_rebuild, retry_build
 from knowledge.models import Document, IndexBuild
 
 
@@ -49,30 +48,6 @@ def _chosen_agents(request: HttpRequest) -> list[Agent]:
     if not agents:
         raise Http404(gettext("Aucun agent n’a été choisi."))
     return agents
-
-
-@require_http_methods(["GET", "POST"])
-def begin_questions(request: HttpRequest) -> HttpResponse:
-    """Show how many passages of the chosen agents wait for questions, then queue them."""
-    agents = _chosen_agents(request)
-    if request.method == "POST":
-        builds = [build for agent in agents if (build := enqueue_questions(agent=agent)) is not None]
-        if not builds:
-            messages.warning(request, gettext("Aucun passage n’attend de question du modèle."))
-            return HttpResponseRedirect(admin_url(Agent, "changelist"))
-        return _to_builds(request, builds)
-    template, title = "admin/knowledge/indexbuild/questions.html", gettext("Faire écrire des questions")
-    rows = [(agent, _passages_waiting(agent)) for agent in agents]
-    return admin_page(request, template, model=IndexBuild, title=title, rows=rows)
-
-
-def _passages_waiting(agent: Agent) -> str:
-    model = questions_model(agent)
-    if model is None:
-        return gettext("Aucun modèle n’écrit de questions pour cet agent.")
-    count = len(waiting_passages(agent, model))
-    text = ngettext("%(count)d passage attend des questions.", "%(count)d passages attendent des questions.", count)
-    return text % {"count": count}
 
 
 @require_http_methods(["GET", "POST"])
@@ -129,7 +104,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         (_("Détails"), {"fields": ("generation", "attempts", "created_at", "started_at", "finished_at")}),
     )
 
-    own_pages = (("rebuild/", rebuild_indexes, "rebuild"), ("questions/", begin_questions, "questions"))
+    own_pages = (("rebuild/", rebuild_indexes, "rebuild"),)
     has_decide_permission = open_to("knowledge.change_indexbuild")
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:

@@ -12,12 +12,10 @@ from django.urls import reverse
 from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod, Job, JobKind, JobStatus
 from knowledge.embeddings.base import embedder
-from knowledge.indexing import questions
-from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild, PairVerdict
+from knowledge.models import Category, Document, DocumentStatus, IndexBuild, PairVerdict
 from knowledge.thresholds import forget_calibrations
 from tests.admin_pages import client_of, make_staff, run_action, shown_messages, superuser_client
-from tests.factories import add_document, fresh, make_agent, make_calibration
-from tests.scripted import ScriptedLLM
+from tests.factories import fresh, make_agent, make_calibration
 
 UPLOAD = admin_url(Document, "add")
 
@@ -191,29 +189,6 @@ class IndexPagesTest(TestCase):
         text = shown_messages(self.client.post(address, follow=True))
         assert "déjà en cours" in text
         assert IndexBuild.objects.count() == 1
-
-
-class QuestionPagesTest(TestCase):
-    def setUp(self) -> None:
-        self.client = superuser_client()
-        self.agent = make_agent()
-        add_document(self.agent)
-        self.enterContext(mock.patch.object(questions, "language_model", return_value=ScriptedLLM()))
-        self.begin = admin_url(IndexBuild, "questions", agent=self.agent.pk)
-
-    def job(self) -> IndexBuild:
-        return IndexBuild.objects.get(kind=JobKind.QUESTIONS)
-
-    def test_what_waits_is_shown_before_anything_is_queued(self) -> None:
-        self.assertContains(self.client.get(self.begin), "1 passage attend")
-        assert not IndexBuild.objects.filter(kind=JobKind.QUESTIONS).exists()
-        self.client.post(self.begin)
-        assert self.job().status == JobStatus.QUEUED
-
-    def test_nothing_to_write_is_told(self) -> None:
-        Chunk.objects.update(units_origin="found")
-        page = self.client.post(self.begin, follow=True)
-        assert "Aucun passage" in shown_messages(page)
 
 
 class CalibrationAdminTest(TestCase):

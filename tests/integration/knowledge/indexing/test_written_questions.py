@@ -125,6 +125,12 @@ class WrittenQuestionsTests(TestCase):
         assert (self.chunk().knowledge_units, self.chunk().units_origin) == ([GOOD], UnitsOrigin.GENERATED)
         assert stale_documents(self.agent) == []
 
+    def test_indexing_again_asks_for_what_waits_although_nothing_changed(self) -> None:
+        build = self.add()
+        with self.model():
+            run_build(enqueue_documents(agent=self.agent, document_ids=build.document_ids).pk)
+            assert self.job().total == 1
+
     def test_nothing_is_queued_where_nothing_waits_or_no_model_is_there(self) -> None:
         self.add()
         with self.model():
