@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, groupby, pairwise
 
+from knowledge.language.words import NO_ABBREVIATION
 from knowledge.models import MAX_PASSAGE_CHARACTERS
 from knowledge.qa_extraction import extract_questions
 from knowledge.readers.base import Block, ParsedDocument, table_cells, table_row
@@ -287,7 +288,7 @@ def _under_titles(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
 _NEIGHBOURHOOD = 0.4
 #: A piece this much longer than aimed is cut again.
 _TOLERANCE = 1.4
-_SENTENCE_END = re.compile(r"(?<=[.!?…;:])\s+|\n+")
+_SENTENCE_END = re.compile(rf"(?<=[.!?…;:]){NO_ABBREVIATION}\s+|\n+")
 _FENCE = re.compile(r"(?P<indent> *)(?:(?:[-*]|\d{1,9}\.) +)?(?P<fence>`{3,}|~{3,})(?P<language>[^`~]{0,80})$")
 _SEPARATOR = re.compile(r"\s*\|[\s|:-]*-[\s|:-]*\|\s*$")
 _TITLE = re.compile(r"\s*\*\*[^\n]{1,300}\*\*\s*$")

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_noop
 from markdown_it import MarkdownIt
 
 from chat.rendering import escape_citations
-from knowledge.language.words import content_stems, passage_language, same_writing
+from knowledge.language.words import NO_ABBREVIATION, content_stems, passage_language, same_writing
 from knowledge.models import Chunk
 from knowledge.search import Passage, PointType
 
@@ -34,10 +34,8 @@ _LEFT_OUT = "[…]"
 _MARKED_SHARE = 0.6
 #: Passages of a section that may be shown beside one that was found: so many before it, and after it.
 _BEFORE, _AFTER = 1, 2
-#: A stop after a short word is an abbreviation's (« art. L. 512 », « M. Dupont »): joining sentences is harmless.
-_NO_ABBREVIATION = "".join(rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, 5))
 #: Where a sentence ends: before a capital, a quotation or a span of code.
-_SENTENCE = re.compile(rf"(?<=[.!?…]){_NO_ABBREVIATION}[ \t]+(?=[A-ZÀ-ÖØ-Þ«\"“‘(\[`*])")
+_SENTENCE = re.compile(rf"(?<=[.!?…]){NO_ABBREVIATION}[ \t]+(?=[A-ZÀ-ÖØ-Þ«\"“‘(\[`*])")
 _ITEM = re.compile(r"\n(?=(?:[-*+]|\d+[.)])\s)")
 _MARKER = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+|")
 _BOLD_LINE = re.compile(r"(?:\*\*[^*\n]+\*\*|__[^_\n]+__)[ \t]*:?")

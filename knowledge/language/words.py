@@ -41,6 +41,9 @@ def one_of(name: str) -> str:
 
 
 _WORD = re.compile(r"[^\W_]+")
+#: Behind a stop (a part of a pattern): a short word before it is an abbreviation (« art. L. 512 », « M. Dupont »). Where
+#: it ends a sentence, two sentences stay together, which is harmless.
+NO_ABBREVIATION = "".join(rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, 5))
 
 
 class _Marks(dict[int, str | None]):

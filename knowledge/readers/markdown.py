@@ -39,6 +39,10 @@ from knowledge.readers.text import add_plain_lines, broken_at_margin, decode_tex
 _FRONT_MATTER = re.compile(r"\A(?:---|\+\+\+)[ \t]*\n(.*?)\n(?:---|\.\.\.|\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL)
 #: Opening hours in a quotation have figures.
 _BREADCRUMB = re.compile(r"[^.?!\n\d]{2,120}\s[/›>»](?:\s[A-ZÀ-Ý][^.?!\n\d]*)?")
+#: An item and a line behind it, not indented: in a file without a margin the line is a paragraph, not the item's rest.
+_AFTER_ITEM = re.compile(
+    r"^((?:[-*+]|\d{1,9}[.)])[ \t]+\S[^\n]*\n)(?!\s|[#>|`~<(a-zß-öø-ÿ]|[*+-]\s|\d+[.)]\s)", re.MULTILINE
+)
 #: Fewer unmarked lines than this say nothing about how the file is written.
 _ENOUGH_LINES = 12
 
@@ -237,11 +241,12 @@ class _MarkdownReader(MarkupReader):
 
 def without_templates(text: str) -> str:
     """The text of a file with the parts of templates and boxes as what they show, lines of code apart."""
-    printed = bool(_TEMPLATE.search(text))
-    return "".join(part if is_code else _untemplated(part, printed=printed) for is_code, part in _fenced_parts(text))
+    flags = {"printed": bool(_TEMPLATE.search(text)), "wrapped": broken_at_margin(text.split("\n"))}
+    return "".join(part if is_code else _untemplated(part, **flags) for is_code, part in _fenced_parts(text))
 
 
-def _untemplated(text: str, *, printed: bool) -> str:
+def _untemplated(text: str, *, printed: bool, wrapped: bool) -> str:
+    text = text if wrapped else _AFTER_ITEM.sub(r"\1\n", text)
     text = _NOTE_TEXT.sub(r"\n\1(\2) ", _PLUS.sub(r"\1\\+", _DEEP.sub("", text)))
     text = _TEMPLATE.sub(_shown_text, text)
     text = _PRINTED.sub("", text) if printed else text

@@ -45,6 +45,12 @@ def test_long_text_is_cut_between_sentences() -> None:
     assert all(chunk.content.endswith(".") for chunk in chunks)
 
 
+def test_abbreviation_ends_no_sentence_and_so_no_part() -> None:
+    parts = list(cut("Le droit est ouvert par le texte (art. 34 du décret) ou par la circulaire. " * 40, 300, 400))
+    assert len(parts) > 5
+    assert not [part for part in parts if part.startswith("34")]
+
+
 def test_list_stays_with_the_sentence_that_announces_it() -> None:
     filler = Block(" ".join(SENTENCES[:16]), ())
     chunks = chunked(filler, Block("Il faut :", ()), Block("- un bail\n- un timbre", (), "list"))

@@ -96,3 +96,13 @@ def test_items_without_bullets_stay_a_list_under_their_lead_in() -> None:
 )
 def test_what_editors_leave_between_the_words_is_not_shown(written: str, read: str) -> None:
     assert "|".join(block.text for block in parse(f"# T\n\n{written}").blocks) == read
+
+
+def test_line_behind_an_item_is_a_paragraph_where_lines_have_no_margin() -> None:
+    parsed = parse(
+        "# T\n\n- un\n- deux\nII. LES CONDITIONS\n" + f"{LONG}\n" * 12 + "- trois\n  suite\n- quatre\net la fin\n"
+    )
+    first, *_prose, last = parsed.blocks
+    assert (first.text, last.text) == ("- un\n- deux", "- trois\n  suite\n- quatre\n  et la fin")
+    assert last.headings == ("II. LES CONDITIONS",)
+    assert parse("- un article qui va\nÀ la ligne\n").blocks[0].kind == "list"
