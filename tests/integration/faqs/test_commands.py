@@ -66,15 +66,6 @@ class CommandTests(TestCase):
         assert [row["line"] for row in result["failed"]] == [3, 4, 5]
         assert set(LearnedResponse.objects.values_list("category", flat=True)) == {"A", "FAQ"}
 
-    def test_second_import_changes_only_what_differs(self) -> None:
-        run("import_faqs", self.agent.slug, self.file("question,answer\nUn ?,1\nDeux ?,2\n"))
-        path = self.file("question,answer\nUN ?,1\nDeux,22\n")
-        result = run("import_faqs", self.agent.slug, path, "--yes")
-        assert (result["created"], result["updated"], result["unchanged"]) == (0, 2, 0)
-        result = run("import_faqs", self.agent.slug, self.file("question,answer\nUN ?,1\nDeux,22\n"))
-        assert (result["updated"], result["unchanged"], result["indexed"]) == (0, 2, 0)
-        assert LearnedResponse.objects.count() == 2
-
     def test_same_question_twice_in_a_file_is_kept_once_and_a_contradiction_is_named(self) -> None:
         path = self.file("question,answer\nA ?,1\na,1\nA,2\n")
         result = run("import_faqs", self.agent.slug, path)

@@ -103,14 +103,6 @@ class MemoryTurnTests(TestCase):
             again, _ = await ask(self.deployment, NEAR)
         assert again.answer.source == AnswerSource.LLM
 
-    async def test_deleting_the_passage_stops_the_learned_answer_at_once(self) -> None:
-        with scripted(WRITTEN, "Rien ne le dit."):
-            await ask(self.deployment, NEAR)
-            await in_database(Chunk.objects.all().delete)
-            result, _ = await ask(self.deployment, NEAR)
-        assert result.answer.source == AnswerSource.GUARD_RAIL
-        assert steps(result)["memory_guard"] == "refused"
-
     async def test_second_key_refuses_in_the_trace_with_its_reason(self) -> None:
         stored = "Combien coûte la carte de lecteur de la bibliothèque en 2023 ?"
         await in_database(make_entry, self.deployment, stored, "10 euros.")

@@ -115,12 +115,6 @@ class FolderAgainTests(TestCase):
         assert [second[key] for key in same] == [first[key] for key in same]
         assert second["reused"] == first["points"]
 
-    def test_changed_file_is_read_again(self) -> None:
-        self.add()
-        self.write("a.md", TEXT.format("a").replace("12", "15"))
-        told = self.add()
-        assert (told["unchanged"], told["embedded"]) == (2, 1)
-
     def test_folder_inside_that_cannot_be_read_is_told(self) -> None:
         inner = self.folder / "inner"
         inner.mkdir()

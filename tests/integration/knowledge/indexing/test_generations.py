@@ -12,7 +12,7 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.models import Agent, IndexingMethod, JobStatus
-from knowledge.errors import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
+from knowledge.errors import EmbeddingMismatchError, VectorStoreUnavailableError
 from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs import create_rebuild, retry_build, run_build
 from knowledge.indexing.points import generations, point_ids, remove_points, stale_documents
@@ -67,14 +67,6 @@ class GenerationTests(TestCase):
         self.rebuild()
         assert rejected not in generations(self.store, self.agent, QA)
         assert rollback_agent_index(agent=self.agent, method=QA) == first
-
-    def test_second_rollback_in_a_row_is_refused(self) -> None:
-        first = self.live()
-        self.rebuild()
-        rollback_agent_index(agent=self.agent, method=QA)
-        with pytest.raises(CollectionMissingError):
-            rollback_agent_index(agent=self.agent, method=QA)
-        assert self.live() == first
 
     def test_rollback_to_another_embedding_model_is_refused(self) -> None:
         other = HashingEmbedder(dimensions=128)
