@@ -18,6 +18,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
@@ -275,7 +276,11 @@ class Entry:
 
 
 def _nearest(path: str) -> str:
-    """The longest address of the sidebar that this page lies at or below; every page lies below the first one."""
+    """The longest address of the sidebar that this page lies at or below; every page lies below the first one. A tab lies
+    where the first of its subject does.
+    """
+    addresses = ([Entry("", "", model).address for model in models] for models in TABBED)
+    path = next((each[0] for each in addresses if path.startswith(tuple(each[1:]))), path)
     entries = (entry for _title, entries in DAILY for entry in entries)
     above = [each.address for each in entries if path.startswith(each.address)]
     nearest = max(above, key=len, default="")
@@ -303,20 +308,53 @@ DAILY: tuple[tuple[Words, tuple[Entry, ...]], ...] = (
             Entry(_("Mémoire"), "memory", "faqs.cachedresponse"),
         ),
     ),
-    (
-        _("Service"),
-        (Entry(_("Agents"), "smart_toy", "agents.agent"), Entry(_("Déploiements"), "storefront", "agents.deployment")),
-    ),
+    (_("Service"), (Entry(_("Déploiements"), "storefront", "agents.deployment"),)),
 )
 _ADVANCED_PAGE = Entry(_("Avancé"), "more_horiz", page="admin-advanced")
 
+#: Lists of one subject: each shows the others as tabs, and the menus name the first that its reader may see.
+TABBED = (
+    ("agents.deployment", "agents.agent"),
+    ("knowledge.document", "knowledge.chunk", "knowledge.category", "knowledge.websource", "knowledge.synonym"),
+    ("knowledge.thresholdcalibration", "knowledge.pairverdict"),
+    ("tools_registry.tooloverride", "tools_registry.toolsource"),
+    ("chat.turn", "chat.conversation", "chat.sharedthread"),
+    ("chat.goldenset", "chat.goldenrun"),
+    ("auth.user", "auth.group"),
+)
+
+
+def _shown_tabs(request: HttpRequest) -> list[list[Entry]]:
+    """For each subject, the lists that this user may see."""
+    entries = [[Entry(_title_of(model), "", model) for model in models] for models in TABBED]
+    return [[entry for entry in of_subject if entry.is_for(request)] for of_subject in entries]
+
+
+def _title_of(model: str) -> Words:
+    return capfirst(apps.get_model(model)._meta.verbose_name_plural)
+
+
+def tabs(request: HttpRequest) -> list[dict[str, Any]]:
+    """The tabs of each list (the setting `UNFOLD` names this function)."""
+    return [
+        {
+            "models": [entry.model for entry in entries],
+            "items": [
+                {"title": each.title, "link": each.address, "active": request.path == each.address} for each in entries
+            ],
+        }
+        for entries in _shown_tabs(request)
+        if len(entries) > 1
+    ]
+
 
 def _advanced_lists(request: HttpRequest) -> list[dict[str, Any]]:
-    """What Django lists for this user by app, without the lists of the sidebar; each with what it is for."""
-    daily = {entry.model for _title, entries in DAILY for entry in entries if entry.page == "changelist"}
+    """What Django lists for this user by app, without the lists of the sidebar and those that are tabs of another."""
+    elsewhere = {entry.model for _title, entries in DAILY for entry in entries if entry.page == "changelist"}
+    elsewhere |= {entry.model for entries in _shown_tabs(request) for entry in entries[1:]}
     found = []
     for app in admin.site.get_app_list(request):
-        models = [each for each in app["models"] if each["model"]._meta.label_lower not in daily]
+        models = [each for each in app["models"] if each["model"]._meta.label_lower not in elsewhere]
         for each in models:
             options: Any = admin.site.get_model_admin(each["model"])
             each["purpose"] = options.purpose

@@ -454,6 +454,7 @@ UNFOLD: dict[str, object] = {
     "STYLES": [f"{STATIC_URL}agents/admin.css"],
     "SCRIPTS": [f"{STATIC_URL}agents/admin.js"],
     "SIDEBAR": {"navigation": "config.home.navigation"},
+    "TABS": "config.home.tabs",
     # Those of the page: 600 is its accent (`chat/static/chat/chat.css`).
     "COLORS": {
         "primary": {

@@ -177,6 +177,7 @@ class SettingsAdmin(StaffAdmin):
     """Tells the page that the embedding model in use has no measured thresholds: direct answers are off."""
 
     form: type[SettingsForm]
+    change_list_template = "admin/agents/change_list.html"
 
     def __getattr__(self, name: str) -> Any:
         """How a page that may only be looked at shows a setting, for which there is no column."""
@@ -190,8 +191,16 @@ class SettingsAdmin(StaffAdmin):
         shown.short_description = knob.label  # type: ignore[attr-defined]
         return shown
 
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        may_begin = limit_of(request.user) is None and request.user.has_perms(FIRST_AGENT_RIGHTS)
+        links = {"begin_url": reverse("admin-first-agent") if may_begin else ""}
+        return super().changelist_view(request, {**links, **(extra_context or {})})
+
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        return {"unmeasured_model": unmeasured_model()}
+        """What the agent of the page knows, beside the notice; the site's own values belong to none."""
+        agent = row if isinstance(row, Agent) else getattr(row, "agent", None)
+        panel = {} if agent is None else {"index_panel": _index_panel(request, agent)}
+        return {"unmeasured_model": unmeasured_model(), **panel}
 
 
 @admin.register(Agent)
@@ -199,18 +208,12 @@ class AgentAdmin(SettingsAdmin):
     purpose = _("Un ensemble de documents avec ses réglages.")
     form = SettingsForm
     change_form_template = "admin/agents/agent/change_form.html"
-    change_list_template = "admin/agents/agent/change_list.html"
     list_display = ("name", "slug", "indexing_method")
     list_filter = ("indexing_method",)
     list_select_related = False
     search_fields = ("name", "slug", "description")
     prepopulated_fields: ClassVar = {"slug": ("name",)}
     fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets(KNOBS))
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        may_begin = limit_of(request.user) is None and request.user.has_perms(FIRST_AGENT_RIGHTS)
-        links = {"begin_url": reverse("admin-first-agent") if may_begin else ""}
-        return super().changelist_view(request, {**links, **(extra_context or {})})
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """An agent's identifier names its index: it is chosen once."""
@@ -223,18 +226,16 @@ class AgentAdmin(SettingsAdmin):
         """A new agent would be nobody's: whoever works on some agents could not see what they made."""
         return limit_of(request.user) is None and super().has_add_permission(request)
 
-    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        if row is None:
-            return super().page_context(request, row)
-        panel = {
-            "counts": _counts(row),
-            "may_index": request.user.has_perm("knowledge.add_indexbuild"),
-            "may_add": request.user.has_perm("knowledge.add_document"),
-            "add_url": admin_url("knowledge.document", "add", agent=row.pk),
-            "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=row.pk),
-            "builds_url": admin_url("knowledge.indexbuild", "changelist", agent__id__exact=row.pk),
-        }
-        return super().page_context(request, row) | {"index_panel": panel}
+
+def _index_panel(request: HttpRequest, agent: Agent) -> dict[str, Any]:
+    return {
+        "counts": _counts(agent),
+        "may_index": request.user.has_perm("knowledge.add_indexbuild"),
+        "may_add": request.user.has_perm("knowledge.add_document"),
+        "add_url": admin_url("knowledge.document", "add", agent=agent.pk),
+        "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=agent.pk),
+        "builds_url": admin_url("knowledge.indexbuild", "changelist", agent__id__exact=agent.pk),
+    }
 
 
 def _counts(agent: Any) -> list[tuple[Any, int, str]]:

@@ -115,7 +115,7 @@ def test_a_first_agent_goes_from_a_pdf_to_a_public_page_in_ten_clicks(
     pdf.output(str(file))
 
     admin_page.goto(f"{live_site.url}/admin/")
-    click(admin_page.get_by_role("link", name="Agents").first)
+    click(admin_page.get_by_role("link", name="Déploiements").first)
     click(admin_page.get_by_role("link", name="Un agent en une page"))
     admin_page.locator("[name=name]").fill("Piscine")
     with admin_page.expect_file_chooser() as chosen:
