@@ -4,6 +4,7 @@ An `ApplicationError` has a stable `code`, a translatable `public_message`, whet
 status. Vendor exceptions are translated at each backend's border; the text of an exception is for logs only.
 """
 
+import logging
 from typing import ClassVar
 
 from django.db import DatabaseError
@@ -122,3 +123,13 @@ class LLMCutError(LLMResponseError):
     code = "llm_cut"
     retryable = True
     default_message = _("La réponse du modèle de langage s’est interrompue avant la fin. Réessayez.")
+
+
+class RefusalsInOneLine(logging.Filter):
+    """A refused request (4xx) is no fault of ours, and gets one line instead of a traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if 400 <= getattr(record, "status_code", 0) < 500:
+            record.exc_info = record.exc_text = None
+            record.msg, record.args = " ".join(record.getMessage().split()), ()
+        return True

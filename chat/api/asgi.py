@@ -26,9 +26,9 @@ from django.utils import translation
 
 from agents.database import in_database, storage_error
 from agents.errors import ApplicationError, StorageUnavailableError
-from agents.logs import log_foreign_origin
 from chat.access.permissions import Reader, owned_conversation, owned_turn
 from chat.access.rate_limits import address_of, limit_asking
+from chat.api.framework import log_foreign_origin
 from chat.errors import RateLimitedError, ServerStoppingError, TurnNotFoundError
 from chat.models import Conversation, Turn
 from chat.protocol import Done, Event, Failure, parse_ask, parse_frame, valid_event_id, valid_tool_call_id, valid_uuid

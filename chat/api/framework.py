@@ -3,6 +3,7 @@ may not import.
 """
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,19 @@ from rest_framework.exceptions import ParseError, PermissionDenied
 from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 
-from agents.logs import log_foreign_origin
 from chat.protocol import read_json
+
+logger = logging.getLogger(__name__)
+
+
+def log_foreign_origin(origin: str, host: str) -> None:
+    """Name what was compared, and the remedy where the proxy changed the host."""
+    logger.warning(
+        "refused a page of %r: the request came to %r. Have the proxy pass the Host header whole, with its port "
+        "(nginx: proxy_set_header Host $http_host), or name the origin in CSRF_TRUSTED_ORIGINS.",
+        origin,
+        host,
+    )
 
 
 class CarriedSession(SessionAuthentication):
@@ -67,19 +79,8 @@ def add_questions(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
     """A hook of drf-spectacular: the views of `/api/rag`, which are no part of REST framework, and an example of each
     body. `/v1` is described by OpenAI.
     """
-    events, turn, csrf = SCHEMAS["events"], SCHEMAS["turn"], SCHEMAS["csrf"]
-    chat = _operation("rag_chat", "200", events, csrf)
-    chat["requestBody"] = {"required": True, "content": {"application/json": {"schema": SCHEMAS["question"]}}}
-    decision = _operation("turn_approvals_decide", "200", SCHEMAS["decided"], turn, csrf)
-    decision["requestBody"] = {"required": True, "content": {"application/json": {"schema": SCHEMAS["decision"]}}}
-    below = "/api/rag/turns/{turn_id}/"
-    result["paths"] |= {
-        "/api/rag/chat": {"post": chat},
-        f"{below}events": {"get": _operation("turn_events", "200", events, turn, SCHEMAS["after"])},
-        f"{below}retry": {"post": _operation("turn_retry", "200", events, turn, csrf)},
-        f"{below}approvals": {"post": decision},
-        f"{below}stop": {"post": _operation("turn_stop", "202", SCHEMAS["stopped"], turn, csrf)},
-    }
+    result["paths"] |= SCHEMAS["paths"]
+    result["components"] |= SCHEMAS["components"]
     for path, operations in result["paths"].items():
         for operation in operations.values():
             if path.endswith("/messages/batch"):
@@ -93,13 +94,3 @@ def add_questions(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
                 content = operation["requestBody"]["content"]["application/json"]
                 content["example"] = EXAMPLES[operation["operationId"]]
     return result
-
-
-def _operation(name: str, status: str, answer: dict[str, Any], *parameters: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "operationId": name,
-        "tags": ["rag"],
-        "security": [{"cookieAuth": []}, {}],
-        "parameters": list(parameters),
-        "responses": {status: answer},
-    }

@@ -24,7 +24,8 @@ from chat.thread.messages import still_there
 from chat.thread.rounds import pending_calls
 from chat.thread.turns import save_exchange
 from chat.turn.dispatch import dispatch_and_search, embed_question
-from chat.turn.generation import generate, offer_tools, quote_passages, refuse_outside
+from chat.turn.generation import generate, offer_tools, quote_passages
+from chat.turn.guard_rail import refuse_outside
 from chat.turn.prompt import receive
 from chat.turn.standalone import answer_courtesy, follow_up_rule, make_standalone, read_question
 from chat.turn.stored_answers import answer_as_stored, answer_from_memory, ask_which

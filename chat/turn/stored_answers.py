@@ -239,7 +239,7 @@ FIRST_PASSAGES = 3
 #: What a question may leave open: « adulte », « en 2024 ».
 _OPEN_KINDS = frozenset(("scope", "number", "date", "unit", "name"))
 CLARIFICATION_INTRO = gettext_noop("Votre question peut se comprendre de plusieurs façons. Vouliez-vous dire :")
-#: Stands above the questions that a refusal offers (`chat.turn.generation`).
+#: Stands above the questions that a refusal offers (`chat.turn.guard_rail`).
 REFUSAL_OFFER = gettext_noop("Vous pouvez me demander :")
 #: Not the signs that only part sentences.
 _WORDS_AND_SIGNS = re.compile(r"\w+|[^\w\s.,;:!?…'’\"«»()*_]")

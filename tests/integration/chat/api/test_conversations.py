@@ -74,7 +74,7 @@ class ConversationApiTests(TestCase):
         client.force_login(make_user())
         foreign = {"Origin": "http://testserver:8214"}
         for url in ("/api/rag/chat", "/api/conversations/"):
-            with self.assertLogs("agents.logs") as logs:
+            with self.assertLogs("chat.api.framework") as logs:
                 response = client.post(url, {"message": "Où ?"}, "application/json", headers=foreign)
             assert response.status_code == 403, url
             assert "testserver:8214" in logs.output[0]
