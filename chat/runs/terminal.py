@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 from django.conf import settings
+from django.utils.translation import get_language
 
 from agents.llm.base import language_model
 from agents.models import Deployment
@@ -87,7 +88,7 @@ def _request(deployment: Deployment, question: str, conversation_id: uuid.UUID |
         found = Conversation.objects.filter(pk=conversation_id, deployment=deployment).first()
         if found is None:
             raise ConversationNotFoundError(f"{deployment.slug} has no conversation {conversation_id}.")
-    language = settings.LANGUAGE_CODE
+    language = get_language() or settings.LANGUAGE_CODE
     if dry_run:
         unstored = TurnRequest(deployment.pk, question, language)
         return TurnRequest.of(found, question, language) if found else unstored

@@ -53,6 +53,9 @@ _TEMPLATE = re.compile(
     re.DOTALL,
 )
 _PRINTED = re.compile(r"\{\{[^{}\n]{0,300}\}\}")
+_FILTERED = re.compile(r"\{\{[^{}|\n]{0,300}\|[^{}\n]{0,300}\}\}")
+#: A component of MDX over several lines, closed by itself: the parser knows those of one line, which show nothing.
+_COMPONENT = re.compile(r"^[ \t]*<[A-Z][\w.]{0,80}[ \t]*\n[^<]{0,20000}?/>[ \t]*$", re.MULTILINE)
 #: What a template or a line of JSON shows of its own.
 _TEMPLATE_TEXT = re.compile(
     r"""\b(?:title|titre|caption|alt|text|content|description)["']?\s*[=:]\s*(?:"([^"]*)"|'([^']*)')"""
@@ -241,14 +244,17 @@ class _MarkdownReader(MarkupReader):
 
 def without_templates(text: str) -> str:
     """The text of a file with the parts of templates and boxes as what they show, lines of code apart."""
-    flags = {"printed": bool(_TEMPLATE.search(text)), "wrapped": broken_at_margin(text.split("\n"))}
+    flags = {
+        "printed": bool(_TEMPLATE.search(text) or _FILTERED.search(text)),
+        "wrapped": broken_at_margin(text.split("\n")),
+    }
     return "".join(part if is_code else _untemplated(part, **flags) for is_code, part in _fenced_parts(text))
 
 
 def _untemplated(text: str, *, printed: bool, wrapped: bool) -> str:
     text = text if wrapped else _AFTER_ITEM.sub(r"\1\n", text)
     text = _NOTE_TEXT.sub(r"\n\1(\2) ", _PLUS.sub(r"\1\\+", _DEEP.sub("", text)))
-    text = _TEMPLATE.sub(_shown_text, text)
+    text = _TEMPLATE.sub(_shown_text, _COMPONENT.sub("", text))
     text = _PRINTED.sub("", text) if printed else text
     text = _NO_EMPHASIS.sub(lambda found: " " * (" " in found[0]), _BOX.sub(_box_title, text))
     text = _LATE_END.sub(r"**\1**\2", _BREAK.sub(lambda found: found[1] or "", text))

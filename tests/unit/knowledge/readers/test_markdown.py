@@ -106,3 +106,11 @@ def test_line_behind_an_item_is_a_paragraph_where_lines_have_no_margin() -> None
     assert (first.text, last.text) == ("- un\n- deux", "- trois\n  suite\n- quatre\n  et la fin")
     assert last.headings == ("II. LES CONDITIONS",)
     assert parse("- un article qui va\nÀ la ligne\n").blocks[0].kind == "list"
+
+
+def test_what_templates_print_and_components_of_many_lines_are_not_shown() -> None:
+    source = (
+        "Voyez [la page]({{ '/infoline' | relative_url }}).\n\n<JsonLd\n  data={{\n\n    name: \"x\",\n  }}\n/>\n\nFin."
+    )
+    assert [block.text for block in parse(source).blocks] == ["Voyez la page.", "Fin."]
+    assert parse("Tapez `{{ nom }}` puis {{ nom }}.").blocks[0].text == "Tapez `{{ nom }}` puis {{ nom }}."
