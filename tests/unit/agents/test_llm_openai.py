@@ -115,10 +115,8 @@ def test_the_first_text_is_handed_on_at_once(server: ModelServer) -> None:
         (ModelReply(tokens=TOKENS, malformed_after=3), LLMResponseError),
         (ModelReply(tokens=TOKENS, error_after=3, error_code="400"), LLMResponseError),
         (ModelReply(status=400), LLMResponseError),
-        (ModelReply(status=404), LLMResponseError),
         (ModelReply(tokens=TOKENS, error_after=2), LLMUnavailableError),
         (ModelReply(tokens=TOKENS, error_after=0, error_code="rate_limit_exceeded"), LLMUnavailableError),
-        (ModelReply(status=429), LLMUnavailableError),
         (ModelReply(status=503), LLMUnavailableError),
     ],
 )
@@ -137,13 +135,6 @@ def test_a_server_that_falls_silent_is_a_timeout(server: ModelServer, fault: Mod
     with pytest.raises(LLMTimeoutError):
         streamed(model_of(server, read_timeout=0.2, max_retries=2))
     assert fault.status == 504 or server.wait_for_disconnects(1)
-    assert len(server.calls) == 1
-
-
-def test_a_whole_reply_that_falls_silent_is_a_timeout(server: ModelServer) -> None:
-    server.script(ModelReply(tokens=TOKENS, hang_after=0))
-    with pytest.raises(LLMTimeoutError):
-        model_of(server, read_timeout=0.2, max_retries=2).complete(MESSAGES, GenerationOptions())
     assert len(server.calls) == 1
 
 

@@ -191,6 +191,7 @@ def scope(host: str, *origins: str, scheme: str = "ws", **headers: str) -> dict[
         ("localhost:8000", ("http://127.0.0.1:8000",), False),
         ("localhost:8000", ("http://localhost:8000.attacker.example",), False),
         ("localhost:8000", ("http://localhost:99999999",), False),
+        ("localhost:8000", ("ftp://localhost:8000",), False),
         # What no browser writes: more than an origin.
         ("localhost:8000", ("http://user@localhost:8000",), False),
         ("localhost:8000", ("http://localhost:8000/",), False),

@@ -22,6 +22,7 @@ from tests.readers import QUESTION, ReaderTest
 class FeedbackTests(ReaderTest):
     def test_verdict_is_kept_changed_and_shown_to_its_author(self) -> None:
         assert self.judge("up").status_code == 200
+        assert not UnansweredQuestion.objects.exists()
         assert self.judge("down", reason="incomplete", comment="Et le soir ?").status_code == 200
         given = Feedback.objects.get()
         assert (given.verdict, given.reason, given.comment) == (Verdict.DOWN, "incomplete", "Et le soir ?")
@@ -104,10 +105,6 @@ class FeedbackTests(ReaderTest):
         CachedResponse.objects.filter(pk=entry.pk).update(source_turn=self.turn.pk)
         self.judge("down")
         assert fresh(entry).status == EntryStatus.TO_REVIEW
-
-    def test_thumb_up_reports_nothing(self) -> None:
-        self.judge("up")
-        assert not UnansweredQuestion.objects.exists()
 
     def test_verdict_is_kept_where_the_report_fails_and_the_next_one_reports(self) -> None:
         failing = mock.patch("chat.thread.verdicts.embedder", side_effect=EmbeddingUnavailableError("down"))

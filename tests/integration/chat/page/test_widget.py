@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 from django.core.files.base import ContentFile
-from django.test import AsyncClient, Client, TestCase, override_settings
+from django.test import AsyncClient, Client, TestCase
 from PIL import Image
 
 from agents.admin.deployments import DeploymentForm
@@ -179,33 +179,10 @@ class AskTests(WidgetTests):
 
     async def test_request_of_another_origin_is_refused_and_sets_nothing(self) -> None:
         token = self.token()
-        for origin, status in (
-            ("http://testserver", 200),
-            ("https://testserver", 403),
-            ("ftp://testserver", 403),
-            ("http://testserver:8000", 403),
-            ("http://user@testserver", 403),
-            ("http://testserver/x", 403),
-            (SITE, 403),
-            ("null", 403),
-            ("http://[", 403),
-        ):
+        for origin, status in (("http://testserver", 200), (SITE, 403), ("null", 403), ("http://[", 403)):
             response = await self.ask(token, headers={"Origin": origin})
             assert response.status_code == status, origin
             assert not response.cookies
-
-    async def test_behind_tls_the_frame_has_the_proxys_scheme(self) -> None:
-        token = self.token()
-        behind = {"Origin": "https://testserver", "X-Forwarded-Proto": "https"}
-        for settings, status in (
-            ({}, 403),
-            ({"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")}, 200),
-            # What forms are accepted from.
-            ({"CSRF_TRUSTED_ORIGINS": ["https://testserver"]}, 200),
-        ):
-            with override_settings(**settings):
-                response = await self.ask(token, headers=behind)
-            assert response.status_code == status, settings
 
     async def test_session_says_nothing_here(self) -> None:
         client = AsyncClient()
