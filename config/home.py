@@ -331,7 +331,7 @@ def _shown_tabs(request: HttpRequest) -> list[list[Entry]]:
 
 
 def _title_of(model: str) -> Words:
-    return capfirst(apps.get_model(model)._meta.verbose_name_plural)
+    return str(capfirst(apps.get_model(model)._meta.verbose_name_plural))
 
 
 def tabs(request: HttpRequest) -> list[dict[str, Any]]:

@@ -253,7 +253,7 @@ def _is_heading_like(line: str) -> bool:
     return (
         _SHORTEST_HEADING <= len(line) <= _HEADING_LENGTH
         and len(words) <= _HEADING_WORDS
-        and (line[0].isupper() or bool(re.match(r"\d+(?:\.\d+)*[.)]? [^\W\d_]", line)))
+        and (line[0].isupper() or bool(re.match(r"\d+(?:\.\d+)*(?:[.)°]|\s?[-–])? [^\W\d_]", line)))
         and not re.search(r"[.,;:!…€%|\"”»=]$", line)
         and sum(character.isalpha() for character in line) >= 0.6 * len(line)
         and not _BULLET.match(line)
