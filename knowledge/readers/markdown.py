@@ -125,8 +125,9 @@ def parse_markdown(data: bytes, *, filename: str) -> ParsedDocument:
     often = Counter(attribute(image, "alt") for image in pictures)
     for image in pictures:
         shown = attribute(image, "alt")
-        # One text for many pictures is the program's too.
-        image.replace_with("" if often[shown] > _MOST_ALIKE or _PICTURE_NAME.fullmatch(shown.strip()) else shown)
+        # One text for many pictures is the program's too. In brackets: what a picture shows is no sentence of the page.
+        is_said = shown.strip() and often[shown] <= _MOST_ALIKE and not _PICTURE_NAME.fullmatch(shown.strip())
+        image.replace_with(f"[{shown}]" if is_said else "")
     for link in tags_named(soup, ("a",)):
         address = attribute(link, "href")
         page = address.partition("#")[0]

@@ -96,7 +96,7 @@ def test_link_keeps_where_it_leads(name: str, text: str, shown: str) -> None:
         ("Un\n\n{% comment %}\nsecret\n{% endcomment %}\n\nDeux", "Un\n\nDeux"), ("import Titre from '../Titre'\nimport { a, b } from \"c\";\n\nVenez tôt.", "Venez tôt."),
         ('Le [quai](https://a.example){:class="lien" .b}\n\n1. {.si} Ouvert', "Le [quai](https://a.example)\n\n1. Ouvert"),
         ('=== "Web"\n\n    Ouvrez :material-check:{ .vert } le [quai](https://a.example){ .md-button }\n\n![](a.png){ align=right }', "**Web**\n\nOuvrez le [quai](https://a.example)"),
-        ("Plan ![fr-tag-photo.png](a.png) ![Le quai](b.png), de 9:30 à 10:30, voir :warning: et h::a:", "Plan Le quai, de 9:30 à 10:30, voir et h::a:"),
+        ("Plan ![fr-tag-photo.png](a.png) ![Le quai](b.png), de 9:30 à 10:30, voir :warning: et h::a:", "Plan [Le quai], de 9:30 à 10:30, voir et h::a:"),
         ("![Untitled](1.png) ![Untitled](2.png)\n\n![Untitled](3.png) ![Untitled](4.png)\n\nLe [plan](./images/a.jpg)", "Le plan"),
         ("<figure markdown>\n  ![Le quai](a.png){ width=400 }\n</figure>", "Le quai"),
         ("Titre\n===\n\nTexte {align=x} ici", "Texte {align=x} ici"),
