@@ -259,12 +259,6 @@ class SiteKnobs:
     asks_per_minute_address: int = knob(
         _("questions par minute et par adresse"), _("0 : sans limite."), 240, (0, 100_000)
     )
-    sign_ins_per_minute: int = knob(
-        _("essais de connexion par minute"),
-        _("Par adresse, et par nom d’utilisateur. 0 : sans limite."),
-        10,
-        (0, 100_000),
-    )
     question_calls_per_day: int = knob(
         _("appels au modèle par jour, pour écrire des questions"),
         _("Ce nombre atteint, l’écriture reprend le lendemain. 0 : sans limite."),

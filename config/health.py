@@ -20,7 +20,7 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction, sync_to_async
 from celery import current_app
 from django.conf import settings
-from django.core.cache import cache as shared_cache
+from django.core.cache import caches
 from django.core.checks import CheckMessage, Warning, register
 from django.db import DatabaseError, connections, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -163,7 +163,7 @@ def _broker() -> Detail:
 def _redis() -> Detail:
     if not settings.REDIS_URL:
         return {"status": "off"}
-    shared_cache.get("readyz")
+    caches["shared"].get("readyz")
     return OK
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import django_stubs_ext
 import environ
 from django.core.exceptions import ImproperlyConfigured
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy
 
 from config.version import VERSION
 
@@ -63,6 +65,9 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "channels",
     "auditlog",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
     "agents",
     "knowledge",
     "faqs",
@@ -81,6 +86,7 @@ MIDDLEWARE = [
     "chat.api.errors.utf8_forms_only",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "agents.history.remember_who_asks",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -134,14 +140,18 @@ DATABASE_POOL = {
 
 REDIS_URL = env.str("REDIS_URL", default="")
 
+#: Tries to sign in are counted by each process: who signs in does not wait for Redis.
+CACHES: dict[str, dict[str, object]] = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 100_000}}
+}
+CACHES["shared"] = CACHES["default"]
 if REDIS_URL:
-    CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+    CACHES["shared"] = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
     EVENT_LOGS: dict[str, dict[str, object]] = {
         "default": {"BACKEND": "chat.runs.redis_log.RedisEventLogs", "OPTIONS": {"url": REDIS_URL}}
     }
 else:
     EVENT_LOGS = {"default": {"BACKEND": "chat.runs.runner.EventLogs"}}
-    CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
 # --- Backends: language model, embedder, vector store ----------------------------------------------------------------
 
@@ -416,13 +426,27 @@ STORAGES: dict[str, dict[str, object]] = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 
-# --- Security --------------------------------------------------------------------------------------------------------
+# --- Sign-in ---------------------------------------------------------------------------------------------------------
 
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "chat-home"
+ACCOUNT_ADAPTER = "chat.access.sign_in.Accounts"
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_SESSION_REMEMBER = True
+#: Only failures count, by address and by name: a name has more, so that a stranger at one address locks nobody out.
+ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,50/m/key"} if RATE_LIMITS else False
+MFA_TOTP_ISSUER = "Répondant"
+#: A clock may be half a minute off.
+MFA_TOTP_TOLERANCE = 1
+MFA_ALLOW_UNVERIFIED_EMAIL = True
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+
+# --- Security --------------------------------------------------------------------------------------------------------
+
 #: Set behind TLS: secure cookies, and the proxy's header is believed.
 BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
@@ -436,10 +460,6 @@ if BEHIND_TLS:
 WEB_PROCESSES = env.int("WEB_PROCESSES", default=1)
 #: `/metrics` answers staff sessions, and requests that bear this token; without one, staff only.
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
-LOGIN_URL = "login"
-#: Of the admin's own form; `login` leads back to the chat page.
-LOGIN_REDIRECT_URL = "admin:index"
-LOGOUT_REDIRECT_URL = "chat-home"
 
 # --- Admin -----------------------------------------------------------------------------------------------------------
 
@@ -455,6 +475,12 @@ UNFOLD: dict[str, object] = {
     "SCRIPTS": [f"{STATIC_URL}agents/admin.js"],
     "SIDEBAR": {"navigation": "config.home.navigation"},
     "TABS": "config.home.tabs",
+    "ACCOUNT": {
+        "navigation": [
+            {"title": gettext_lazy("Mot de passe"), "link": reverse_lazy("account_change_password")},
+            {"title": gettext_lazy("Second facteur"), "link": reverse_lazy("mfa_index")},
+        ]
+    },
     # Those of the page: 600 is its accent (`chat/static/chat/chat.css`).
     "COLORS": {
         "primary": {

@@ -1,11 +1,13 @@
 """The routing table of HTTP."""
 
+from allauth.account import views as account
 from django.contrib import admin
-from django.contrib.auth import views as auth_views
 from django.urls import include, path
+from django.views.decorators.http import require_POST
+from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView
 
-from chat.access.rate_limits import limited_password_change, limited_sign_in
+from chat.access.sign_in import admin_sign_in, no_password
 from config import first_agent, health, home
 from config.version import VERSION
 
@@ -14,18 +16,23 @@ from config.version import VERSION
 handler400 = "chat.page.views.refused"
 handler404 = "chat.page.views.unknown"
 handler500 = "chat.page.views.failed"
+handler429 = "chat.access.sign_in.too_many"
 admin.autodiscover()
+sign_out = require_POST(account.logout)
 urlpatterns = [
-    path("admin/login/", limited_sign_in(admin.site.login)),
-    path(
-        "admin/password_change/",
-        limited_password_change(admin.site.admin_view(admin.site.password_change, cacheable=True)),
-    ),
+    path("admin/login/", admin_sign_in),
+    path("admin/logout/", sign_out),
+    path("admin/password_change/", RedirectView.as_view(pattern_name="account_change_password")),
     path("admin/advanced/", admin.site.admin_view(home.advanced), name="admin-advanced"),
     path("admin/first-agent/", admin.site.admin_view(first_agent.first_agent), name="admin-first-agent"),
     path("admin/", admin.site.urls),
-    path("login/", limited_sign_in(auth_views.LoginView.as_view(next_page="chat-home")), name="login"),
-    path("logout/", auth_views.LogoutView.as_view(), name="logout"),
+    path("login/", account.login, name="account_login"),
+    path("login/again/", account.reauthenticate, name="account_reauthenticate"),
+    path("login/inactive/", account.account_inactive, name="account_inactive"),
+    path("logout/", sign_out, name="account_logout"),
+    path("password/", account.password_change, name="account_change_password"),
+    path("password/none/", no_password, name="account_set_password"),
+    path("2fa/", include("allauth.mfa.urls")),
     path("i18n/", include("django.conf.urls.i18n")),
     # Its version is this site's, not one that a caller names: that would go into a header.
     path("api/schema/", SpectacularAPIView.as_view(api_version=VERSION), name="schema"),

@@ -28,7 +28,7 @@ CELERY_TASK_ALWAYS_EAGER = True
 DATABASE_THREAD_SENSITIVE = True
 CONFIG_CACHE_SECONDS = 0.0
 # Hundreds of tests ask from one address in a minute; those about limits switch them on.
-RATE_LIMITS = False
+RATE_LIMITS = ACCOUNT_RATE_LIMITS = False
 AFTERWARDS_DELAY_SECONDS = 0.0
 RIGHTS_CHECK_SECONDS = 0.0
 SAVE_RETRY_SECONDS = (0.0, 0.0)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.cache import cache
+from django.core.cache import caches
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.validators import validate_email
@@ -156,6 +156,6 @@ def _send_handover(summary: str, address: str, context: ToolContext) -> dict[str
 def _require_room(context: ToolContext) -> None:
     """A conversation is handed over a few times a day at most: the tool is open to visitors."""
     key = f"handover:{context.conversation_id}"
-    cache.add(key, 0, timeout=24 * 3600)
-    if cache.incr(key) > HANDOVERS_PER_DAY:
+    caches["shared"].add(key, 0, timeout=24 * 3600)
+    if caches["shared"].incr(key) > HANDOVERS_PER_DAY:
         raise ToolReportedError("This conversation was already handed over.")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from allauth.account.admin import EmailAddress
+from allauth.mfa.admin import Authenticator
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
@@ -21,8 +23,8 @@ from agents.admin_base import StaffAdmin, StaffInline
 from agents.models import AgentLimit
 from agents.roles import purpose_of
 
-admin.site.unregister(User)
-admin.site.unregister(Group)
+#: Of allauth's rows nothing is written by hand.
+admin.site.unregister([User, Group, EmailAddress, Authenticator])
 
 
 class PermissionsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # not generic at run time
@@ -107,6 +109,14 @@ class UserLimit(StaffInline):
     verbose_name_plural = _("Limiter à des agents (aucune ligne : tous les agents)")
 
 
+class SecondFactors(StaffInline):
+    """Whoever has lost theirs asks a superuser to take it away."""
+
+    model = Authenticator
+    fields = readonly_fields = ("type", "last_used_at")
+    extra = max_num = 0
+
+
 class GroupLimit(UserLimit):
     fk_name = "group"
 
@@ -121,7 +131,7 @@ class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,mi
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     permissions_field = "user_permissions"
-    inlines = (UserLimit,)
+    inlines = (UserLimit, SecondFactors)
     list_select_related = False
     fieldsets = (
         (None, {"fields": ("username", "password", "email", "groups", "is_active")}),

@@ -109,7 +109,7 @@ def upload(url: str, name: str, text: str) -> str:
             fields["csrfmiddlewaretoken"] = browser.cookies["csrftoken"]
             return browser.post(form, data=fields, files=files).raise_for_status().text
 
-        send("/admin/login/", {"username": USER, "password": PASSWORD, "next": "/admin/"})
+        send("/login/", {"login": USER, "password": PASSWORD, "next": "/admin/"})
         file = (name, text.encode(), "text/markdown")
         return send("/admin/knowledge/document/add/", {"agent": "1", "category": ""}, uploads=file)
 

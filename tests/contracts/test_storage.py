@@ -191,12 +191,12 @@ def test_whoever_asks_with_others_waits_no_longer_than_alone(doors: Doors) -> No
 
 
 def test_pages_for_people_can_be_read(doors: Doors) -> None:
-    cookies = doors.call("GET", "/admin/login/").cookies
-    form = {"username": "martine", "password": "only-for-tests", "csrfmiddlewaretoken": cookies["csrftoken"]}
+    cookies = doors.call("GET", "/login/").cookies
+    form = {"login": "martine", "password": "only-for-tests", "csrfmiddlewaretoken": cookies["csrftoken"]}
     html = {"Accept": "text/html", "Accept-Language": "fr"}
     with doors.trouble():
         page = doors.call("GET", "/", headers=html)
-        sign_in = doors.call("POST", "/admin/login/", data=form, headers=html, cookies=cookies)
+        sign_in = doors.call("POST", "/login/", data=form, headers=html, cookies=cookies)
     for answer in (page, sign_in):
         assert answer.status_code == 503
         assert answer.headers["content-type"].startswith("text/html")

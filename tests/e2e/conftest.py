@@ -182,8 +182,8 @@ def admin_page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
     with visiting(browser, viewport={"width": 1600, "height": 1000}) as context:
         page = context.new_page()
         troubles = troubles_of(page)
-        page.goto(f"{live_site.url}/admin/login/")
-        page.locator("[name=username]").fill(STAFF)
+        page.goto(f"{live_site.url}/login/?next=/admin/")
+        page.locator("[name=login]").fill(STAFF)
         page.locator("[name=password]").fill(STAFF_PASSWORD)
         page.keyboard.press("Enter")
         page.wait_for_url(f"{live_site.url}/admin/")

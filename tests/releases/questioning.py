@@ -42,7 +42,7 @@ def answers() -> list[dict[str, Any]]:
 
 def signed_in() -> Client:
     client = Client(SERVER_NAME="localhost")
-    client.post(reverse("admin:login"), {"username": USER, "password": PASSWORD})
+    client.post(reverse("account_login"), {"login": USER, "password": PASSWORD})
     return client
 
 

@@ -25,7 +25,7 @@ def policy_of(response: Any) -> dict[str, str]:
     [
         ("/", 404),
         ("/login/", 200),
-        ("/admin/login/", 200),
+        ("/admin/login/", 302),
         ("/admin/", 302),
         ("/admin/nothing/here/", 302),
         ("/healthz", 200),
@@ -76,7 +76,7 @@ def test_only_the_admin_may_evaluate_and_style_inline() -> None:
     index = policy_of(superuser_client().get(reverse("admin:index")))
     assert index["script-src"] == "'self' 'unsafe-eval'"
     assert index["style-src"] == "'self' 'unsafe-inline'"
-    signing_in = policy_of(Client().get(reverse("login")))
+    signing_in = policy_of(Client().get(reverse("account_login")))
     assert (signing_in["script-src"], signing_in["style-src"]) == ("'self'", "'self'")
 
 

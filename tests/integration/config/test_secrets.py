@@ -95,8 +95,8 @@ class SecretsTest(TestCase):
 
     async def sign_in(self, client: AsyncClient) -> None:
         for password in (WRONG, PASSWORD):
-            form = {"username": "odile", "password": password}
-            await self.hear(await client.post("/admin/login/?next=/admin/", form))
+            form = {"login": "odile", "password": password}
+            await self.hear(await client.post("/login/?next=/admin/", form))
 
     async def ask_everywhere(self, client: AsyncClient) -> None:
         """By the page, a program and the widget; the model answers once and then refuses its key, repeating it."""

@@ -2,11 +2,13 @@
 
 import logging
 import re
+import time
 import uuid
 from itertools import product
 from typing import Any
 
 import pytest
+from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, generate_totp_secret, hotp_value
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
@@ -69,12 +71,28 @@ class LoginTests(TestCase):
         closed = self.client.get(address)
         assert closed.status_code == 404
         self.assertContains(closed, f"/login/?next={address}", status_code=404)
-        data = {"username": user.get_username(), "password": "un-mot-de-passe", "next": address}
+        data = {"login": user.get_username(), "password": "un-mot-de-passe", "next": address}
         self.assertRedirects(self.client.post("/login/", data), address)
+
+    def test_second_factor_is_asked_after_the_password_and_each_code_is_good_once(self) -> None:
+        user, secret = make_user(username="chef", password="un-mot-de-passe"), generate_totp_secret()
+        TOTP.activate(user, secret)
+        code = format_hotp_value(hotp_value(secret, int(time.time()) // 30))
+        for expected in (True, False):
+            client = Client()
+            client.post("/login/", {"login": "chef", "password": "un-mot-de-passe"})
+            assert "_auth_user_id" not in client.session
+            client.post("/2fa/authenticate/", {"code": code})
+            assert ("_auth_user_id" in client.session) is expected
+
+    def test_account_without_access_to_the_admin_is_told(self) -> None:
+        self.client.force_login(make_user())
+        self.assertContains(self.client.get("/admin/", follow=True), "pas accès", status_code=403)
+        self.assertRedirects(Client().get("/admin/", follow=True), "/login/?next=/admin/")
 
     def test_next_never_leads_to_another_site(self) -> None:
         user = make_user(password="un-mot-de-passe")
-        data = {"username": user.get_username(), "password": "un-mot-de-passe", "next": "https://evil.example/"}
+        data = {"login": user.get_username(), "password": "un-mot-de-passe", "next": "https://evil.example/"}
         self.assertRedirects(self.client.post("/login/", data), "/")
 
     def test_a_failed_sign_in_is_one_line_that_the_documented_filter_reads(self) -> None:
