@@ -98,7 +98,7 @@ class LoginTests(TestCase):
     def test_a_failed_sign_in_is_one_line_that_the_documented_filter_reads(self) -> None:
         user = make_user(username="marie", password="secret-of-marie")
         with self.assertLogs("chat.access.sign_in", "WARNING") as found:
-            self.client.post("/login/", {"username": "marie", "password": "hunter2"})
+            self.client.post("/login/", {"login": "marie", "password": "hunter2"})
         logged: Any = settings.LOGGING["formatters"]
         line = logging.Formatter(logged["line"]["format"]).format(found.records[0])
         match = re.match(FAIL2BAN, line)
@@ -106,7 +106,7 @@ class LoginTests(TestCase):
         assert match["host"] == "127.0.0.1"
         assert not any(word in line for word in ("marie", "hunter2", str(user.pk) + "@"))
         with self.assertNoLogs("chat.access.sign_in", "WARNING"):
-            self.client.post("/login/", {"username": "marie", "password": "secret-of-marie"})
+            self.client.post("/login/", {"login": "marie", "password": "secret-of-marie"})
 
 
 class AdminTests(TestCase):
