@@ -32,7 +32,7 @@ _LEFT_OUT = "[…]"
 #: The share of the question's words from which a sentence is marked: below it four of five marks were at another place
 #: than the answer (`benchmarks/passages`).
 _MARKED_SHARE = 0.6
-#: Passages of a section that may be shown beside one that was found: so many before it, and after it.
+#: Passages that may be shown beside one that was found: so many before it in its section, and after it.
 _BEFORE, _AFTER = 1, 2
 #: Where a sentence ends: before a capital, a quotation or a span of code.
 _SENTENCE = re.compile(rf"(?<=[.!?…]){NO_ABBREVIATION}[ \t]+(?=[A-ZÀ-ÖØ-Þ«\"“‘(\[`*])")
@@ -99,7 +99,9 @@ def _neighbours(passages: Sequence[Passage]) -> _Near:
 
 
 def _wide(passage: Passage, near: _Near, used: set[int]) -> Passage:
-    """The passage with the blocks after it, then those before it, in its section, as far as there is room."""
+    """The passage with the blocks after it, those of a further section under its title, then those before it in its own
+    section, as far as there is room: a deadline or a price often stands under the next title (`benchmarks/passages`).
+    """
     document, rank = passage.document_id, passage.chunk_index or 0
     own, path, _own_text = near[document, rank]
     used.add(own)
@@ -107,9 +109,12 @@ def _wide(passage: Passage, near: _Near, used: set[int]) -> Passage:
     for steps in (range(1, _AFTER + 1), range(-1, -_BEFORE - 1, -1)):
         for step in steps:
             pk, section, text = near.get((document, rank + step), (None, "", ""))
-            if pk is None or pk in used or section != path:
+            if pk is None or pk in used or (section != path and step < 0):
                 break
             blocks = [block.text for block in _blocks(text)]
+            # Short sections that are one passage hold their own titles.
+            if step > 0 and not near[document, rank + step - 1][1].startswith(section):
+                blocks[:1] = [f"**{section.rpartition(' > ')[2]}**\n\n{blocks[0]}"]
             while blocks and len(content) + len(blocks[0 if step > 0 else -1]) + 2 <= MAX_QUOTE_CHARACTERS:
                 content = f"{content}\n\n{blocks.pop(0)}" if step > 0 else f"{blocks.pop()}\n\n{content}"
             if blocks:

@@ -315,7 +315,7 @@ def hit(chunk: Chunk) -> Passage:
 
 
 class WideningTests(TestCase):
-    """The passage with its neighbours of the same section, as far as there is room."""
+    """The passage with its neighbours, as far as there is room."""
 
     def setUp(self) -> None:
         document = Document.objects.create(agent=make_agent(), name="guide.md", status=DocumentStatus.INDEXED)
@@ -340,16 +340,19 @@ class WideningTests(TestCase):
         pair = hit(self.chunks[2]).with_values(type=PointType.QA_PAIR)
         assert widened([pair, hit(self.chunks[1])], 2)[0].content == pair.content
         (shown,) = widened([pair, hit(self.chunks[2])], 2)
-        assert shown.content == f"{self.chunks[1].content}\n\n{pair.content}"
+        assert shown.content == f"{self.chunks[1].content}\n\n{pair.content}\n\n**Recours**\n\nAilleurs."
 
-    def test_a_rule_comes_with_what_stands_around_it_in_its_section(self) -> None:
+    def test_a_rule_comes_with_what_stands_around_it_and_the_next_section_under_its_title(self) -> None:
         (shown,) = widened([hit(self.chunks[1])], 3)
-        assert shown.content == "Avant.\n\nLa règle vaut pour tous :\n\n- sauf les mineurs"
+        assert shown.content == (
+            "Avant.\n\nLa règle vaut pour tous :\n\n- sauf les mineurs\n\n**Recours**\n\nAilleurs."
+        )
+        assert widened([hit(self.chunks[3])], 3)[0].content == "Ailleurs."
         assert shown.chunk_id == self.chunks[1].pk
 
     def test_a_passage_that_an_earlier_one_shows_is_left_out(self) -> None:
         shown = widened([hit(each) for each in self.chunks[1:]], 3)
-        assert [each.chunk_id for each in shown] == [self.chunks[1].pk, self.chunks[3].pk]
+        assert [each.chunk_id for each in shown] == [self.chunks[1].pk]
 
     def test_there_is_no_room_beside_a_long_passage(self) -> None:
         self.chunks[1].content = "x" * (MAX_QUOTE_CHARACTERS - 3)
