@@ -53,7 +53,6 @@ RULES = (
     Rule("empty_conversations", "EMPTY_CONVERSATION_HOURS", "chat.retention.empty_conversations", batch=50),
     Rule("temporary_chats", "TEMPORARY_CHAT_HOURS", "chat.retention.expired_chats", batch=50),
     Rule("golden_runs", "GOLDEN_RUNS_KEPT", "chat.retention.surplus_runs"),
-    Rule("shared_links", "SHARE_LINK_DAYS", "chat.retention.expired_links"),
     Rule("memory", "memory_max_age_days", "faqs.memory.delete_expired"),
     Rule("generations", "FINISHED_JOB_DAYS", "knowledge.indexing.rebuild.delete_abandoned"),
     Rule("files", "ORPHAN_FILE_HOURS", "knowledge.indexing.path.delete_orphans"),

@@ -165,7 +165,7 @@ _OWNED_BY = {
     "agents.job faqs.learnedresponse faqs.questiongroup faqs.unansweredquestion",
     "deployment__agent": "agents.specialist faqs.cachedresponse chat.conversation chat.goldenset chat.goldenrun",
     "document__agent": "knowledge.chunk",
-    "conversation__deployment__agent": "chat.turn chat.sharedthread",
+    "conversation__deployment__agent": "chat.turn",
     "turn__conversation__deployment__agent": "chat.feedback",
     "golden_set__deployment__agent": "chat.goldenquestion",
 }

@@ -256,15 +256,8 @@ class NumberUnsupportedError(ChatError):
 
 
 class LinkNotFoundError(ChatError):
-    """Absent, revoked, expired, or not for this person: not told apart."""
+    """Absent, or not for this person: not told apart."""
 
     code = "link_not_found"
     status = 404
     default_message = _("Ce lien n’existe pas, n’est plus valable ou ne vous est pas ouvert.")
-
-
-class SharingRefusedError(ChatError):
-    code = "sharing_refused"
-    status = 409
-    default_message = _("Cette conversation n’a rien à partager, ou est temporaire.")
-    too_many = _("Cette conversation a déjà %(limit)d liens : révoquez-en un avant d’en créer un autre.")

@@ -522,31 +522,8 @@ class Feedback(models.Model):
         return FollowUp.TODO
 
 
-def share_token() -> str:
-    """256 random bits: nobody guesses a link, and nothing limits who tries."""
-    return secrets.token_urlsafe(32)
-
-
-class SharedThread(models.Model):
-    """A link to a branch as it was when it was shared. Revoked, it is deleted; the token is kept for its owner to copy."""
-
-    token = models.CharField(max_length=64, unique=True, default=share_token, editable=False)
-    conversation = models.ForeignKey(
-        Conversation, on_delete=models.CASCADE, related_name="shares", verbose_name=_("conversation")
-    )
-    title = models.CharField(_("titre"), max_length=200)
-    #: A list of {question, answer, answer_source, sources: [{n, title, question, text, type}]}.
-    exchanges = models.JSONField(default=list, editable=False)
-    created_at = models.DateTimeField(_("partagée le"), auto_now_add=True)
-    expires_at = models.DateTimeField(_("expire le"), null=True, blank=True)
-
-    class Meta:
-        verbose_name = _("conversation partagée")
-        verbose_name_plural = _("conversations partagées")
-        ordering: ClassVar = ["-created_at"]
-
-    def __str__(self) -> str:
-        return self.title
+#: The name under which the migrations of 0.1.0, which never change, know the default of a column that is gone.
+share_token = str
 
 
 class ApiKey(models.Model):

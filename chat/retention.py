@@ -1,4 +1,4 @@
-"""What is deleted: old conversations, temporary chats and shared links past their time; times are in `agents.retention`."""
+"""What is deleted: old conversations, temporary chats past their time; times are in `agents.retention`."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.models import OPEN_JOBS
 from agents.retention import delete_in_batches
-from chat.models import Conversation, GoldenRun, SharedThread, Turn, TurnStatus
+from chat.models import Conversation, GoldenRun, Turn, TurnStatus
 
 #: Conversations deleted in one transaction.
 BATCH = 50
@@ -51,14 +51,8 @@ def old_conversations() -> QuerySet[Conversation]:
     return conversations_older_than(days) if days else Conversation.objects.none()
 
 
-def expired_links() -> QuerySet[SharedThread]:
-    """The copies whose links have expired."""
-    return SharedThread.objects.filter(expires_at__lte=timezone.now())
-
-
 def forget_expired() -> int:
-    """Delete expired temporary chats and links; workers run it every few seconds, cheap when idle."""
-    expired_links().delete()
+    """Delete expired temporary chats; workers run it every few seconds, cheap when idle."""
     return sum(purge(expired_chats()))
 
 

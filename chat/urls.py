@@ -25,10 +25,7 @@ urlpatterns = [
     # Where the pictures stood until 0.3.0: answers that people keep lead there.
     path("p/<str:token>/page/", RedirectView.as_view(pattern_name="cited-passage", permanent=True)),
     path("p/<str:token>/page/<int:page>.png", views.page_image, name="cited-page-image"),
-    path("s/<slug:token>/", views.shared_page, name="shared-thread"),
     path(f"{_CONVERSATION}/export", conversations.ExportView.as_view(), name="conversation-export"),
-    path(f"{_CONVERSATION}/links", conversations.LinksView.as_view(), name="conversation-links"),
-    path(f"{_CONVERSATION}/links/<slug:token>", conversations.LinkView.as_view(), name="conversation-link"),
     path("api/", include(router.urls)),
     path("api/messages/<int:message_id>/feedback", conversations.FeedbackView.as_view(), name="message-feedback"),
     path(f"{_SESSION}/messages", batches.SessionMessagesView.as_view(), name="chat-session-messages"),

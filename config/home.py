@@ -318,7 +318,7 @@ TABBED = (
     ("knowledge.document", "knowledge.chunk", "knowledge.category", "knowledge.websource", "knowledge.synonym"),
     ("knowledge.thresholdcalibration", "knowledge.pairverdict"),
     ("tools_registry.tooloverride", "tools_registry.toolsource"),
-    ("chat.turn", "chat.conversation", "chat.sharedthread"),
+    ("chat.turn", "chat.conversation"),
     ("chat.goldenset", "chat.goldenrun"),
     ("auth.user", "auth.group"),
 )

@@ -280,8 +280,6 @@ TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=3 * LLM_READ_TI
 
 # --- How long things are kept ----------------------------------------------------------------------------------------
 
-#: Shared links expire after this many days; 0: never.
-SHARE_LINK_DAYS = 90
 #: A temporary chat is deleted so long after its last message.
 TEMPORARY_CHAT_HOURS = 24.0
 #: A conversation in which nothing was asked is deleted so long after it was opened, at night.

@@ -37,7 +37,7 @@ from chat.errors import (
     VisitorTokenError,
     WidgetClosedError,
 )
-from chat.models import ApiKey, Channel, Conversation, Message, Role, SharedThread, Turn, secret_hash
+from chat.models import ApiKey, Channel, Conversation, Message, Role, Turn, secret_hash
 
 #: How long a visitor of the widget finds their conversation again.
 WIDGET_VISITOR_DAYS = 90
@@ -242,7 +242,7 @@ KEY_USE_INTERVAL = timedelta(minutes=1)
 
 
 def not_expired() -> Q:
-    """Of keys and shared links: those without an end, or with one to come."""
+    """Of keys: those without an end, or with one to come."""
     return Q(expires_at=None) | Q(expires_at__gt=timezone.now())
 
 
@@ -328,10 +328,3 @@ def cited_passage(user: SomeUser, token: str) -> CitedPassage:
             if source.get("n") == number:
                 return CitedPassage(answer.conversation.deployment, source)
     raise LinkNotFoundError("no such passage for this person")
-
-
-def shared_thread(user: SomeUser, token: str) -> SharedThread:
-    """The copy behind a link; a missing, expired or forbidden one raises the same `LinkNotFoundError`."""
-    open_to_user = Q(conversation__deployment__in=open_deployments(user).values("pk"))
-    found = SharedThread.objects.filter(open_to_user, not_expired(), token=token)
-    return _first(found.select_related("conversation__deployment"), LinkNotFoundError("no such link for this person"))

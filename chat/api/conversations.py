@@ -1,14 +1,12 @@
-"""Conversations over HTTP: listed, searched, renamed, deleted, exported, shared, and what readers say of answers."""
+"""Conversations over HTTP: listed, searched, renamed, deleted, exported, and what readers say of answers."""
 
 import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
-from django.conf import settings
 from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, TextField, Value
 from django.http import HttpResponse
 from django.utils import formats, timezone
@@ -24,17 +22,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agents.database import short_write
 from chat.access.permissions import (
     Reader,
     WidgetVisitor,
     kept_conversation,
     kept_conversations,
     named,
-    not_expired,
     open_deployment,
     owned_answer,
-    owned_conversation,
     owned_conversations,
     start_conversation,
 )
@@ -46,17 +41,15 @@ from chat.api.serializers import (
     GivenFeedbackSerializer,
     MessageSerializer,
     NewConversationSerializer,
-    SharedLinkListSerializer,
-    SharedLinkSerializer,
     ShownVersionSerializer,
     ThreadSerializer,
     VerdictSerializer,
 )
-from chat.errors import InvalidMessageError, LinkNotFoundError, SharingRefusedError
-from chat.models import OPEN_STATUSES, Conversation, Message, Role, SharedThread, Verdict
+from chat.errors import InvalidMessageError
+from chat.models import OPEN_STATUSES, Conversation, Message, Role, Verdict
 from chat.rendering import plain_markdown
 from chat.runs.runner import runner
-from chat.thread.messages import branch_turns, hold_conversation, read_branch, show_version
+from chat.thread.messages import branch_turns, read_branch, show_version
 from chat.thread.turns import interrupt_stale_turns
 from chat.thread.verdicts import give_feedback, withdraw_feedback
 from knowledge.language.words import ACCENTED, PLAIN, fold_letters
@@ -209,7 +202,7 @@ def _open_turn(messages: Iterable[Message]) -> uuid.UUID | None:
     return next((m.turn_id for m in messages if m.turn and m.turn.status in OPEN_STATUSES), None)
 
 
-#: An export or a shared link holds the last exchanges only, where there are more.
+#: An export holds the last exchanges only, where there are more.
 EXPORT_MAX_EXCHANGES = 200
 
 _ADDRESS = re.compile(r"https?://[^\s<>\[\]`\\]+")
@@ -337,76 +330,6 @@ class ExportView(CountedReading):
         response["Content-Disposition"] = f"attachment; filename*=UTF-8''{shown}"
         patch_cache_control(response, private=True, no_store=True)
         return response
-
-
-#: Links that one conversation may have at a time.
-SHARE_MAX_LINKS = 20
-
-#: What a reader of the link is shown of an exchange, and of a source.
-_SHOWN_OF_AN_EXCHANGE = ("question", "answer", "answer_source")
-_SHOWN_OF_A_SOURCE = ("n", "title", "question", "text", "type")
-
-
-def share_branch(conversation: Conversation) -> SharedThread:
-    """Create a link to a copy of the current branch. Raises `SharingRefusedError` where nothing can be shared."""
-    exchanges = [
-        {key: exchange[key] for key in _SHOWN_OF_AN_EXCHANGE}
-        | {"sources": [{key: s[key] for key in _SHOWN_OF_A_SOURCE if key in s} for s in exchange["sources"]]}
-        for exchange in exported_exchanges(conversation)
-        if exchange["answer"]
-    ]
-    if conversation.is_temporary or not exchanges:
-        raise SharingRefusedError("a temporary chat, or no answer to be shared")
-    days = settings.SHARE_LINK_DAYS
-    with short_write():
-        # One at a time for a conversation, so that its links can be counted.
-        hold_conversation(conversation.pk)
-        if standing_links(conversation).count() >= SHARE_MAX_LINKS:
-            message = SharingRefusedError.too_many % {"limit": SHARE_MAX_LINKS}
-            raise SharingRefusedError("too many links", public_message=message)
-        return SharedThread.objects.create(
-            conversation=conversation,
-            title=conversation.title,
-            exchanges=exchanges,
-            expires_at=timezone.now() + timedelta(days=days) if days else None,
-        )
-
-
-def standing_links(conversation: Conversation) -> QuerySet[SharedThread]:
-    return conversation.shares.filter(not_expired())
-
-
-class LinksView(CountedReading):
-    permission_classes = [AllowAny]
-
-    @extend_schema(operation_id="conversation_links", responses={200: SharedLinkListSerializer})
-    def get(self, request: Request, conversation_id: uuid.UUID) -> Response:
-        """The links of a conversation that still open, the newest first."""
-        links = standing_links(owned_conversation(Reader.of(request), conversation_id))
-        return Response({"results": SharedLinkSerializer(links, many=True, context={"request": request}).data})
-
-    @extend_schema(
-        operation_id="conversation_share",
-        request=None,
-        responses={201: SharedLinkSerializer, 404: ErrorSerializer, 409: ErrorSerializer},
-    )
-    def post(self, request: Request, conversation_id: uuid.UUID) -> Response:
-        """A link to the current branch as it is now."""
-        shared = share_branch(owned_conversation(Reader.of(request), conversation_id))
-        link = SharedLinkSerializer(shared, context={"request": request})
-        return Response(link.data, status=status.HTTP_201_CREATED)
-
-
-class LinkView(APIView):
-    permission_classes = [AllowAny]
-
-    @extend_schema(operation_id="conversation_unshare", responses={204: None, 404: ErrorSerializer})
-    def delete(self, request: Request, conversation_id: uuid.UUID, token: str) -> Response:
-        """Revoke a link: it and its copy are deleted, and it opens for nobody from now on."""
-        conversation = owned_conversation(Reader.of(request), conversation_id)
-        if not conversation.shares.filter(token=token).delete()[0]:
-            raise LinkNotFoundError("no such link of this conversation")
-        return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class FeedbackView(APIView):

@@ -15,7 +15,6 @@ from chat.models import (
     Message,
     MessageType,
     Role,
-    SharedThread,
     Turn,
     Verdict,
 )
@@ -107,21 +106,6 @@ class VerdictSerializer(serializers.Serializer[Any]):
     verdict = serializers.ChoiceField(choices=Verdict.choices)
     reason = serializers.ChoiceField(choices=FeedbackReason.choices, allow_blank=True, default="")
     comment = serializers.CharField(allow_blank=True, default="", max_length=FEEDBACK_MAX_CHARACTERS)
-
-
-class SharedLinkSerializer(serializers.ModelSerializer[SharedThread]):
-    """A link as its owner sees it."""
-
-    url = serializers.HyperlinkedIdentityField(view_name="shared-thread", lookup_field="token")
-
-    class Meta:
-        model = SharedThread
-        fields = ("token", "url", "title", "created_at", "expires_at")
-
-
-@extend_schema_serializer(many=False)
-class SharedLinkListSerializer(serializers.Serializer[Any]):
-    results = SharedLinkSerializer(many=True)
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):

@@ -1,5 +1,4 @@
-"""The pages that readers see: the chat page, shared threads, cited passages and their pages, and the page that tells of an
-error.
+"""The pages that readers see: the chat page, cited passages and their pages, and the page that tells of an error.
 
 A cited page is pictures, never the file. Absent and refused are told alike.
 """
@@ -7,8 +6,7 @@ A cited page is pictures, never the file. Absent and refused are told alike.
 import math
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +17,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import translation
-from django.utils.html import linebreaks
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.utils.translation.trans_real import DjangoTranslation
@@ -43,7 +40,6 @@ from chat.access.permissions import (
     owned_conversation,
     owned_turn,
     passage_token,
-    shared_thread,
     visitor_of,
 )
 from chat.access.rate_limits import address_of, limit_reading
@@ -56,9 +52,9 @@ from chat.errors import (
     RateLimitedError,
     TurnNotFoundError,
 )
-from chat.models import FEEDBACK_MAX_CHARACTERS, FeedbackReason, SharedThread
+from chat.models import FEEDBACK_MAX_CHARACTERS, FeedbackReason
 from chat.protocol import MAX_MESSAGE_CHARACTERS
-from chat.rendering import ANSWER_HEADING, escape_citations, render_answer, tied
+from chat.rendering import escape_citations, render_answer, tied
 from faqs.neighbours import starter_questions
 from knowledge.errors import PagePictureError
 from knowledge.page_viewer import CitedPages, cited_pages, page_picture
@@ -90,49 +86,16 @@ def suggestions(deployment: Deployment, most: int) -> list[tuple[str, str]]:
     return [(each, tied(each)) for each in starter_questions(deployment, most)]
 
 
-#: A shared page is opened by anybody and as often as they like: all that its passages may cost is about a second.
-MAX_RENDERED_CHARACTERS = 200_000
-
-
-def rendered_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Exchanges with their answers as sanitised HTML; `place` numbers them, as citations do."""
-    sources = rendered_sources(source for exchange in exchanges for source in exchange["sources"])
-    return [
-        {
-            **exchange,
-            "place": place,
-            "html": render_answer(
-                exchange["answer"],
-                turn_id=str(place),
-                source_numbers={source["n"] for source in exchange["sources"] if "n" in source},
-            ),
-            "sources": list(islice(sources, len(exchange["sources"]))),
-        }
-        for place, exchange in enumerate(exchanges, start=1)
-    ]
-
-
-def rendered_sources(
-    sources: Iterable[Mapping[str, Any]], *, heading: int = ANSWER_HEADING
-) -> Iterator[dict[str, Any]]:
-    """Sources as the chat page shows them: called by their question, and then with their `place`, else by where they
-    stand. Each text is laid out once; past `MAX_RENDERED_CHARACTERS`, as it stands."""
-    texts: dict[str, str] = {}
-    left = MAX_RENDERED_CHARACTERS
-    for source in sources:
-        title, question = str(source.get("title") or ""), str(source.get("question") or "")
-        path = [] if source.get("learned_id") else title.split(" > ")
-        if question and path[-1:] == [question]:
-            path.pop()
-        place = " › ".join(path)
-        text = str(source.get("text") or "")
-        if text not in texts:
-            left -= len(text)
-            if left < 0:
-                texts[text] = linebreaks(text, autoescape=True)
-            else:
-                texts[text] = render_answer(escape_citations(text), turn_id="", source_numbers=(), heading=heading)
-        yield {**source, "title": question or place, "place": place if question else "", "html": texts[text]}
+def shown_source(source: Mapping[str, Any]) -> dict[str, Any]:
+    """A source as the chat page shows it: called by its question, and then with its `place`, else by where it stands."""
+    title, question = str(source.get("title") or ""), str(source.get("question") or "")
+    path = [] if source.get("learned_id") else title.split(" > ")
+    if question and path[-1:] == [question]:
+        path.pop()
+    place = " › ".join(path)
+    text = escape_citations(str(source.get("text") or ""))
+    html = render_answer(text, turn_id="", source_numbers=(), heading=2)
+    return {**source, "title": question or place, "place": place if question else "", "html": html}
 
 
 #: More suggestions than these would push the question field off a phone's screen.
@@ -169,42 +132,28 @@ def chat_page(request: HttpRequest, slug: str | None = None, conversation_id: uu
 
 @never_cache
 @require_safe
-def shared_page(request: HttpRequest, token: str) -> HttpResponse:
-    """A shared conversation."""
-    try:
-        shared: SharedThread | None = shared_thread(request.user, token)
-    except LinkNotFoundError:
-        shared = None
-    exchanges = rendered_exchanges(shared.exchanges) if shared else []
-    face = shared.conversation.deployment if shared else None
-    return _to_read(request, "chat/shared.html", face, shared=shared, exchanges=exchanges)
-
-
-@never_cache
-@require_safe
 def passage_page(request: HttpRequest, token: str) -> HttpResponse:
     """A cited passage, marked on pictures of the pages that it stands on where these are shown."""
     passage, pages = _found(request, token)
     if passage is None:
-        return _to_read(request, "chat/passage.html", None)
-    source = next(rendered_sources([passage.source], heading=2))
-    return _to_read(request, "chat/passage.html", passage.deployment, source=source, pages=pages, token=token)
+        return _to_read(request, None)
+    return _to_read(request, passage.deployment, source=shown_source(passage.source), pages=pages, token=token)
 
 
 @cache_control(public=True, max_age=LOGO_SECONDS, immutable=True)
 @require_safe
 def logo(request: HttpRequest, digest: str) -> HttpResponse:
-    """A deployment's logo, for whoever knows its hash: it stands on pages, shared links and foreign sites."""
+    """A deployment's logo, for whoever knows its hash: it stands on pages and foreign sites."""
     png = get_object_or_404(Logo, pk=digest).png
     return HttpResponse(bytes(png), content_type="image/png")
 
 
-def _to_read(request: HttpRequest, template: str, face: Deployment | None, **context: Any) -> HttpResponse:
-    """A page of a deployment that is read only; without one, that the link is closed. No search engine keeps it, and its
+def _to_read(request: HttpRequest, face: Deployment | None, **context: Any) -> HttpResponse:
+    """The page of a passage; without a deployment, that the link is closed. No search engine keeps it, and its
     address is told to no other site.
     """
     context |= {"face": face, "config": {"texts": script_texts()}, "login_url": reverse(settings.LOGIN_URL)}
-    response = render(request, template, context, status=200 if face else 404)
+    response = render(request, "chat/passage.html", context, status=200 if face else 404)
     response["Content-Security-Policy"] = _policy(request.get_host(), face)
     response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
     response["Referrer-Policy"] = "no-referrer"
@@ -279,7 +228,7 @@ def own_page(request: HttpRequest, turn_id: uuid.UUID, number: int) -> HttpRespo
     try:
         turn = owned_turn(Reader.now(request.session), turn_id)
     except TurnNotFoundError:
-        return _to_read(request, "chat/passage.html", None)
+        return _to_read(request, None)
     return redirect(reverse("cited-passage", args=[passage_token(turn.pk, number)]) + "#passage")
 
 

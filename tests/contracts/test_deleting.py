@@ -26,7 +26,7 @@ ROUNDS = 25
 SPREAD_SECONDS = 0.06
 QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {tag}."
 #: What a conversation, or a turn, is referred to by.
-TABLES = ("conversation", "turn", "message", "feedback", "sharedthread", "toolround")
+TABLES = ("conversation", "turn", "message", "feedback", "toolround")
 #: What others may be told of a conversation that goes while they ask for something.
 EXPECTED = {200, 201, 204, 404, 409}
 Frame = dict[str, Any]
@@ -93,7 +93,6 @@ def everything_done_with(reader: Reader, conversation_id: str, answer_id: int, f
     return [
         lambda: reader.ask(conversation_id, "later"),
         lambda: reader.call("rate", "POST", rate, verdict),
-        lambda: reader.call("share", "POST", f"{path}/links"),
         lambda: reader.call("rename", "PATCH", f"{path}/", {"title": "Autre"}),
         lambda: reader.stream("retry", f"/api/rag/turns/{failed}/retry"),
         lambda: reader.call("read", "GET", f"{path}/messages/"),

@@ -52,7 +52,6 @@ _CLOSED = {
     *_CLOSED_BODIES,
     "chat-deployment",
     "chat-conversation",
-    "shared-thread",
     "cited-passage",
     "cited-page-image",
     "conversation-detail",
@@ -202,10 +201,8 @@ class Visitors:
             "digest": world.deployment.logo_id,
             "number": 1,
             "page": 1,
-            "token": world.shared.get(owner, world.shared["page"]).token,
+            "token": passage_token(turn.pk, 1),
         }
-        if door.name in ("cited-passage", "cited-page-image"):
-            values["token"] = passage_token(turn.pk, 1)
         return "/" + door.route.format(**values)
 
     def _more_headers(self, knock: Knock) -> dict[str, str]:

@@ -18,7 +18,6 @@ from django.utils import timezone
 
 from agents.models import Agent, Audience, Deployment, JobKind, JobStatus, Logo, RuntimeSettings
 from chat.access.permissions import WidgetVisitor
-from chat.api.conversations import share_branch
 from chat.models import (
     ApiKey,
     Approval,
@@ -28,7 +27,6 @@ from chat.models import (
     GoldenSet,
     Message,
     Role,
-    SharedThread,
     ToolExecution,
     ToolRound,
     Turn,
@@ -69,7 +67,6 @@ class World:
     answered: dict[str, Turn] = field(default_factory=dict)
     interrupted: dict[str, Turn] = field(default_factory=dict)
     waiting: dict[str, Turn] = field(default_factory=dict)
-    shared: dict[str, SharedThread] = field(default_factory=dict)
     #: The message of each answered turn's answer.
     answers: dict[str, int] = field(default_factory=dict)
 
@@ -150,7 +147,6 @@ def make_owned(world: World, owner: str, **who: Any) -> None:
     Feedback.objects.create(turn=turn, verdict="down", comment=MARK)
     world.answered[owner] = turn
     world.answers[owner] = _sourced(turn)
-    world.shared[owner] = share_branch(answered)
     world.interrupted[owner] = _open_turn(world, TurnStatus.INTERRUPTED, **who)
     world.waiting[owner] = waiting = _open_turn(world, TurnStatus.AWAITING_APPROVAL, **who)
     calls = [{"id": CALL, "type": "function", "function": {"name": "book", "arguments": "{}"}}]
@@ -186,14 +182,13 @@ def make_closed(world: World, **who: Any) -> None:
     conversation = make_conversation(world.closed, **who)
     world.answered["closed"] = turn = make_exchange(conversation, f"{MARK} ?", f"Réponse {MARK}")
     world.answers["closed"] = _sourced(turn)
-    world.shared["closed"] = share_branch(conversation)
 
 
 def add_private_rows(world: World) -> None:
     """The page's owner, and what the admin shows of them."""
     make_owned(world, "page", visitor=None)
     turn = world.answered["page"]
-    for row in (turn, turn.conversation, turn.feedback, world.shared["page"]):
+    for row in (turn, turn.conversation, turn.feedback):
         world.rows[type(row)] = row
 
 

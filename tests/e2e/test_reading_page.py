@@ -117,10 +117,6 @@ def test_axe_finds_nothing_in_any_state_of_the_page(page: Page, live_site: LiveS
     wait_for_end(page)
     page.locator("#menu summary").click()
     found += violations(page, "page menu")
-    page.get_by_role("button", name="Liens de partage…").click()
-    page.get_by_role("button", name="Créer un lien").click()
-    page.locator("#share-links input").wait_for()
-    found += violations(page, "page dialog")
     page.keyboard.press("Escape")
     page.set_viewport_size({"width": 390, "height": 800})
     found += violations(page, "page phone")
@@ -129,26 +125,22 @@ def test_axe_finds_nothing_in_any_state_of_the_page(page: Page, live_site: LiveS
     assert not found, "\n".join(found)
 
 
-def test_axe_finds_nothing_in_any_state_of_a_shared_page(page: Page, live_site: LiveSite) -> None:
+def test_axe_finds_nothing_in_any_state_of_a_passages_page(page: Page, live_site: LiveSite) -> None:
     live_site.model.script(cited([RICH]))
     ask(page, TELEWORK)
     wait_for_end(page)
-    ask(page, CURRICULUM)
-    wait_for_end(page)
-    address = share(page)
-    page.goto(address)
-    found = violations(page, "shared")
-    page.locator(".shared-sources summary").first.click()
-    found += violations(page, "shared source")
+    passage = passage_of(page)
+    page.goto(passage)
+    found = violations(page, "passage")
     page.set_viewport_size({"width": 390, "height": 800})
-    found += violations(page, "shared phone")
+    found += violations(page, "passage phone")
     page.set_viewport_size({"width": 640, "height": 400})
-    found += violations(page, "shared zoomed")
+    found += violations(page, "passage zoomed")
     page.emulate_media(forced_colors="active")
-    found += violations(page, "shared forced colours")
+    found += violations(page, "passage forced colours")
     page.emulate_media(forced_colors="none")
-    page.goto(f"{address.rstrip('/')}x/")
-    found += violations(page, "shared closed")
+    page.goto(f"{page.url.partition('#')[0].rstrip('/')}x/")
+    found += violations(page, "passage closed")
     assert not found, "\n".join(found)
 
 
@@ -168,13 +160,11 @@ def test_focus_is_never_lost(page: Page, live_site: LiveSite) -> None:
         page.keyboard.press("Enter")
         expect(field).to_be_focused()
         wait_for_end(page)
-    page.get_by_label("Partager ou exporter").focus()
+    page.get_by_label("Copier ou exporter").focus()
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Liens de partage…").focus()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog")).to_be_visible()
+    page.get_by_role("button", name="Copier la conversation").focus()
     page.keyboard.press("Escape")
-    expect(page.get_by_label("Partager ou exporter")).to_be_focused()
+    expect(page.get_by_label("Copier ou exporter")).to_be_focused()
     delete = page.get_by_role("button", name=re.compile("^Supprimer «"))
     delete.focus()
     page.keyboard.press("Enter")
@@ -221,11 +211,11 @@ def copied(page: Page) -> dict[str, str]:
     return found
 
 
-def share(page: Page) -> str:
-    page.locator("#menu summary").click()
-    page.get_by_role("button", name="Liens de partage…").click()
-    page.get_by_role("button", name="Créer un lien").click()
-    return page.locator("#share-links input").input_value()
+def passage_of(page: Page) -> str:
+    """The address of the last answer's first source."""
+    site, conversation = page.url.split("/d/")[0], page.url.rstrip("/").split("/c/")[1]
+    messages = page.request.get(f"{site}/api/conversations/{conversation}/messages/").json()["messages"]
+    return f"{site}/api/rag/turns/{messages[-1]['turn']['id']}/sources/1/page"
 
 
 ASK = """async (message) => {
@@ -265,15 +255,14 @@ def test_code_has_its_language_colours_and_a_button_that_copies_it(page: Page, l
     live_site.model.script(cited([f"Voici [1].\n\n{PYTHON}\n\nEt <b>."]))
     ask(page, TELEWORK)
     wait_for_end(page)
-    for address in (page.url, share(page)):
-        page.goto(address)
-        expect(page.locator(".code-head span")).to_have_text("python")
-        assert page.locator(".code-word").all_inner_texts() == ["def", "return"]
-        expect(page.locator(".code-comment")).to_have_text("# Deux fois")
-        expect(page.locator(".code-string")).to_have_text("'x'")
-        page.get_by_role("button", name="Copier le code").click()
-        expect(page.locator(".code-head button")).to_have_text("Copié")
-        assert copied(page)["text/plain"] == "\n".join(PYTHON.split("\n")[1:-1]) + "\n"
+    page.reload()
+    expect(page.locator(".code-head span")).to_have_text("python")
+    assert page.locator(".code-word").all_inner_texts() == ["def", "return"]
+    expect(page.locator(".code-comment")).to_have_text("# Deux fois")
+    expect(page.locator(".code-string")).to_have_text("'x'")
+    page.get_by_role("button", name="Copier le code").click()
+    expect(page.locator(".code-head button")).to_have_text("Copié")
+    assert copied(page)["text/plain"] == "\n".join(PYTHON.split("\n")[1:-1]) + "\n"
 
 
 def test_answer_and_conversation_are_copied_as_rich_text_with_their_sources(page: Page, live_site: LiveSite) -> None:
@@ -296,11 +285,11 @@ def test_answer_and_conversation_are_copied_as_rich_text_with_their_sources(page
     assert "- [1] Conservation des candidatures › Télétravail" in found["text/plain"]
     ask(page, CURRICULUM)
     wait_for_end(page)
-    page.get_by_label("Partager ou exporter").click()
+    page.get_by_label("Copier ou exporter").click()
     expect(page.locator("#menu")).to_contain_text("Toutes les données, pour un programme")
     page.get_by_role("button", name="Copier la conversation").click()
     expect(page.locator("#announcer")).to_have_text("Copié")
-    expect(page.get_by_label("Partager ou exporter")).to_be_focused()
+    expect(page.get_by_label("Copier ou exporter")).to_be_focused()
     html = copied(page)["text/html"]
     assert f"<h3>{TELEWORK}</h3>" in html
     assert f"<h3>{CURRICULUM}</h3>" in html
@@ -383,13 +372,9 @@ def test_whole_journey_is_made_with_the_keyboard_alone(page: Page, live_site: Li
     tab_to(page, "^button Version précédente", key="Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.locator(".versions")).to_contain_text("1 / 2")
-    tab_to(page, "^summary Partager ou exporter", key="Shift+Tab")
+    tab_to(page, "^summary Copier ou exporter", key="Shift+Tab")
     page.keyboard.press("Enter")
-    tab_to(page, "^button Liens de partage")
-    page.keyboard.press("Enter")
-    tab_to(page, "^button Créer un lien")
-    page.keyboard.press("Enter")
-    expect(page.locator("#share-links input")).to_have_count(1)
+    tab_to(page, "^button Copier la conversation")
     page.keyboard.press("Escape")
     tab_to(page, "^button Supprimer «", key="Shift+Tab")
     page.keyboard.press("Enter")

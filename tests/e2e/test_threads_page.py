@@ -1,8 +1,8 @@
-"""Journeys of a reader who goes back on a question, asks again, shares, and forgets."""
+"""Journeys of a reader who goes back on a question, asks again, and forgets."""
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import LiveSite, visiting
+from tests.e2e.conftest import LiveSite
 from tests.e2e.test_chat_page import CURRICULUM, OUT_OF_DOMAIN, TELEWORK, ask, cited, wait_for_end
 
 
@@ -60,30 +60,6 @@ def test_answer_is_asked_for_again_beside_the_first(page: Page, live_site: LiveS
     expect(page.locator(".exchange")).to_have_count(1)
     page.get_by_role("button", name="Version précédente").click()
     expect(page.locator(".prose")).to_have_text("Je ne sais pas.")
-
-
-def test_shared_link_opens_for_a_stranger_until_it_is_revoked(
-    page: Page, browser: Browser, live_site: LiveSite
-) -> None:
-    ask(page, CURRICULUM)
-    wait_for_end(page)
-    page.get_by_label("Partager ou exporter").click()
-    page.get_by_role("button", name="Liens de partage…").click()
-    page.get_by_role("button", name="Créer un lien").click()
-    address = page.locator("#share-links input").input_value()
-    assert address.startswith(f"{live_site.url}/s/")
-    with visiting(browser) as context:
-        stranger = context.new_page()
-        stranger.goto(address)
-        expect(stranger.locator(".question-text")).to_have_text(CURRICULUM)
-        expect(stranger.locator(".prose")).to_contain_text("deux ans")
-        stranger.locator(".shared-sources summary").click()
-        expect(stranger.locator(".passage-text")).to_be_visible()
-        page.get_by_role("button", name="Révoquer").click()
-        expect(page.locator("#share-status")).to_have_text("Lien révoqué.")
-        gone = stranger.goto(address)
-        assert gone is not None
-        assert gone.status == 404
 
 
 def test_temporary_chat_is_not_listed_and_is_gone_when_left(page: Page) -> None:

@@ -31,17 +31,7 @@ from agents.admin_base import (
     signed_in,
     stacked,
 )
-from chat.models import (
-    Conversation,
-    Feedback,
-    FeedbackQuerySet,
-    FollowUp,
-    Message,
-    Role,
-    SharedThread,
-    Turn,
-    TurnStatus,
-)
+from chat.models import Conversation, Feedback, FeedbackQuerySet, FollowUp, Message, Role, Turn, TurnStatus
 from chat.staff import figures
 from chat.staff.admin import corrections, simulator
 from chat.staff.admin.corrections import verdict_badge
@@ -116,23 +106,6 @@ class ConversationAdmin(PrivateAdmin):
         if conversation.api_key is not None:
             return str(conversation.api_key)
         return str(conversation.user) if conversation.user else gettext("Visiteur anonyme")
-
-
-@admin.register(SharedThread)
-class SharedThreadAdmin(PrivateAdmin):
-    """Links that readers made; deleted, one opens for nobody."""
-
-    purpose = _("Les liens que des personnes ont faits vers leur conversation ; révocables.")
-    is_erasable = True
-    list_display = ("title", "deployment", "created_at", "expires_at")
-    list_filter = ("conversation__deployment",)
-    list_select_related = ("conversation__deployment",)
-    search_fields = ("title",)
-    fields = ("title", "conversation_link", "created_at", "expires_at")
-
-    deployment = linked("conversation.deployment", _("déploiement"))
-
-    conversation_link = linked("conversation", _("conversation"))
 
 
 _STATUS_TONES: dict[str, Tone] = {

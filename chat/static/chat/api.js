@@ -60,6 +60,3 @@ export const giveFeedback = (messageId, given) => request("POST", feedback(messa
 export const withdrawFeedback = (messageId) => request("DELETE", feedback(messageId));
 
 export const exportAddress = (id, format) => `${list}${id}/export?${new URLSearchParams({ format })}`;
-export const listLinks = (id) => request("GET", `${list}${id}/links`).then((data) => data.results);
-export const createLink = (id) => request("POST", `${list}${id}/links`);
-export const revokeLink = (id, token) => request("DELETE", `${list}${id}/links/${token}`);

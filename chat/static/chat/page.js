@@ -95,7 +95,7 @@ async function loadMessages(id, request) {
 function show({ title, temporary, messages, runningTurn }) {
   thread.load(messages, runningTurn?.id);
   setTemporary(temporary);
-  setMenu(messages.length ? conversationId : null, { isTemporary });
+  setMenu(messages.length ? conversationId : null);
   if (title) showTitle(title);
   if (!runningTurn) return;
   exchange = thread.ofTurn(runningTurn.id) ?? thread.add("", runningTurn.id);
@@ -281,7 +281,7 @@ function started(frame) {
   exchange = known ?? exchange ?? thread.add(frame.question, frame.turnId);
   exchange.begin(frame.turnId);
   if (exchange.replaced?.turnId) countVersion(exchange);
-  setMenu(conversationId, { isTemporary });
+  setMenu(conversationId);
   if (!isTemporary) conversations.touch(conversationId, frame.title);
   showTitle(frame.title);
 }

@@ -1,4 +1,4 @@
-// A page that is only read: a shared conversation, a cited passage.
+// A page that is only read: a cited passage.
 
 import { dressCodeOf } from "./dom.js";
 

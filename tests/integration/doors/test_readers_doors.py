@@ -13,7 +13,7 @@ from tests.doors.world import make_site
 #: Whose the rows of these doors are; `forged` reads as its owner's browser does, and never writes.
 OWNERS = {"owner", "widget"}
 #: Whoever holds the link reads them.
-SHARED_BY_LINK = {"GET /p/{token}/", "GET /s/{token}/"}
+SHARED_BY_LINK = {"GET /p/{token}/"}
 #: Whoever is admitted to the deployment begins a conversation of their own there.
 OPEN_TO_QUESTIONS = {"POST /api/conversations/", "POST /api/rag/chat", "POST /widget/ask"}
 #: Programs with a key or a token of their own.

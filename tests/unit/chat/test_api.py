@@ -72,7 +72,7 @@ STATUSES: dict[int, list[ApplicationError]] = {
     ],
     409: [
         *(ours.TurnRunningError(), ours.TurnNotLastError()),
-        *(ours.ThreadConflictError(version=1), ours.ApprovalOverError(), ours.SharingRefusedError()),
+        *(ours.ThreadConflictError(version=1), ours.ApprovalOverError()),
     ],
     413: [ours.MessageTooLargeError()],
     422: [ours.InvalidMessageError(), ours.InvalidToolMessageError()],

@@ -1,9 +1,8 @@
-"""Conversations over HTTP: own ones only, asked in, exported, shared by a link, and read where their deployment closed."""
+"""Conversations over HTTP: own ones only, asked in, exported, and read where their deployment closed."""
 
 import json
 import threading
 import uuid
-from datetime import timedelta
 from typing import Any
 from unittest import mock
 
@@ -12,17 +11,13 @@ from django.contrib.sessions.models import Session
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.test import AsyncClient, Client, TestCase
-from django.utils import timezone
 
 from agents.database import in_database
 from agents.models import Audience, Deployment
 from chat.api.conversations import FORMATS
-from chat.models import Conversation, Message, SharedThread
-from chat.rendering import render_answer
-from chat.retention import forget_expired
+from chat.models import Conversation, Message
 from chat.thread.turns import claim_turn
 from tests.admin_pages import client_of
-from tests.constants import override
 from tests.factories import make_conversation, make_deployment, make_exchange, make_user
 from tests.readers import QUESTION, LibraryCase, ReaderTest
 
@@ -89,7 +84,7 @@ class ConversationApiTests(TestCase):
 
 class UnknownAddressTests(TestCase):
     def test_whatever_is_asked_for_below_api_is_told_in_json(self) -> None:
-        for path in ("/api/nothing", "/api/conversations/17/links", "/api/rag/turns/a/events"):
+        for path in ("/api/nothing", "/api/conversations/17/export", "/api/rag/turns/a/events"):
             response = self.client.get(path, headers={"accept-language": "en"})
             assert response.status_code == 404
             assert response.json() == {"code": "not_found", "message": f"Unknown URL: GET {path}."}
@@ -209,103 +204,6 @@ class ExportTests(ReaderTest):
         assert [exchange["question"] for exchange in exchanges] == ["Autrement ?"]
 
 
-class LinkTests(ReaderTest):
-    def setUp(self) -> None:
-        super().setUp()
-        self.url = f"/api/conversations/{self.conversation.pk}/links"
-
-    def share(self) -> str:
-        created = self.client.post(self.url)
-        assert created.status_code == 201, created.content
-        return str(created.json()["url"]).removeprefix("http://testserver")
-
-    def shown(self) -> str:
-        return Client().get(self.share()).content.decode()
-
-    def test_link_shows_a_copy_that_no_engine_keeps(self) -> None:
-        page = self.share()
-        make_exchange(self.conversation, "Plus tard ?", "Oui.")
-        response = Client().get(page)
-        text = response.content.decode()
-        assert response.status_code == 200
-        assert QUESTION in text
-        assert "Le texte." in text
-        assert "Plus tard" not in text
-        assert "noindex" in response["X-Robots-Tag"]
-        assert response["Referrer-Policy"] == "no-referrer"
-        assert "default-src 'none'" in response["Content-Security-Policy"]
-
-    def test_nothing_in_the_page_names_the_owner(self) -> None:
-        owner = make_user(username="odile", email="odile@example.org")
-        Conversation.objects.update(user=owner, visitor=None)
-        self.client.force_login(owner)
-        text = self.shown()
-        assert "odile" not in text
-        assert str(self.conversation.pk) not in text
-
-    def test_answers_and_passages_are_sanitised_and_keep_their_own_brackets(self) -> None:
-        Message.objects.filter(turn=self.turn).update(content="<script>alert(1)</script> **x**")
-        self.source({"n": 1, "title": "t", "text": "Décret [12], `rang[3]`. <script>alert(1)</script>"})
-        text = self.shown()
-        assert "Décret [12], <code>rang[3]</code>." in text
-        assert "<script>alert" not in text
-
-    def test_page_lays_out_each_passage_once_and_no_more_than_so_many(self) -> None:
-        texts = ["**un**", "**un**", "**deux** <b>x</b>"]
-        self.source(*({"n": n, "title": "t", "text": text} for n, text in enumerate(texts, 1)))
-        with (
-            mock.patch("chat.page.views.MAX_RENDERED_CHARACTERS", 10),
-            mock.patch("chat.page.views.render_answer", wraps=render_answer) as rendered,
-        ):
-            page = self.shown()
-        assert page.count("<strong>un</strong>") == 2
-        assert "**deux** &lt;b&gt;x&lt;/b&gt;" in page
-        assert rendered.call_count == 2
-
-    def test_each_answer_has_its_own_sources(self) -> None:
-        make_exchange(self.conversation, "Et après ?", "Fermé.")
-        Message.objects.filter(content="Fermé.").update(sources=[{"n": 1, "title": "Horaires", "text": "Le soir."}])
-        first, second = self.shown().split('<article class="exchange">')[1:]
-        assert [("Le texte." in each, "Le soir." in each) for each in (first, second)] == [(True, False), (False, True)]
-
-    def test_revoked_link_opens_for_nobody_and_keeps_nothing(self) -> None:
-        page = self.share()
-        [listed] = self.client.get(self.url).json()["results"]
-        assert Client().delete(f"{self.url}/{listed['token']}").status_code == 404
-        assert self.client.delete(f"{self.url}/{listed['token']}").status_code == 204
-        assert Client().get(page).status_code == 404
-        assert not SharedThread.objects.exists()
-        assert self.client.delete(f"{self.url}/{listed['token']}").status_code == 404
-
-    def test_link_expires(self) -> None:
-        page = self.share()
-        SharedThread.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-        assert Client().get(page).status_code == 404
-        assert self.client.get(self.url).json()["results"] == []
-        forget_expired()
-        assert not SharedThread.objects.exists()
-
-    def test_link_follows_the_audience_of_its_deployment(self) -> None:
-        page = self.share()
-        Deployment.objects.update(audience=Audience.SIGNED_IN)
-        assert Client().get(page).status_code == 404
-        colleague = client_of(make_user())
-        assert colleague.get(page).status_code == 200
-        Deployment.objects.update(is_active=False)
-        assert colleague.get(page).status_code == 404
-
-    @override(SHARE_MAX_LINKS=2)
-    def test_links_of_a_conversation_are_bounded(self) -> None:
-        for _ in range(2):
-            self.share()
-        refused = self.client.post(self.url)
-        assert (refused.status_code, refused.json()["code"]) == (409, "sharing_refused")
-
-    def test_temporary_chat_is_not_shared(self) -> None:
-        Conversation.objects.update(is_temporary=True)
-        assert self.client.post(self.url).status_code == 409
-
-
 pytestmark = pytest.mark.django_db
 CLOSED: list[dict[str, Any]] = [{"is_active": False}, {"audience": Audience.GROUPS}]
 
@@ -333,12 +231,11 @@ def test_its_owner_reads_exports_and_deletes_it(kept: tuple[Client, Conversation
     assert not Conversation.objects.exists()
 
 
-def test_its_owner_asks_and_shares_nothing_there(kept: tuple[Client, Conversation]) -> None:
+def test_its_owner_asks_nothing_there(kept: tuple[Client, Conversation]) -> None:
     client, conversation = kept
     address = f"/api/conversations/{conversation.pk}/"
     asked = {"message": "Et demain ?", "conversationId": str(conversation.pk)}
     assert client.post("/api/rag/chat", asked, "application/json").status_code == 404
-    assert client.post(f"{address}links", {}, "application/json").status_code == 404
     assert client.patch(address, {"title": "x"}, "application/json").status_code == 404
     opened = {"deployment": conversation.deployment.slug}
     assert client.post("/api/conversations/", opened, "application/json").status_code == 404

@@ -113,7 +113,11 @@ class CitedPageTests(TestCase):
             "text": "`12` euros, voir le décret [12]. <script>x</script>",
         }
         Message.objects.filter(role=Role.ASSISTANT).update(sources=[source])
-        text = self.client.get(reverse("cited-passage", args=[passage_token(self.turn.pk, 1)])).content.decode()
+        page = self.client.get(reverse("cited-passage", args=[passage_token(self.turn.pk, 1)]))
+        assert "noindex" in page["X-Robots-Tag"]
+        assert page["Referrer-Policy"] == "no-referrer"
+        assert "default-src 'none'" in page["Content-Security-Policy"]
+        text = page.content.decode()
         assert '<h1 dir="auto">Quel prix ?</h1>' in text
         assert '<p class="passage-question" dir="auto">Guide › Prix</p>' in text
         assert "<code>12</code> euros, voir le décret [12]." in text

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from agents.retention import RULES
-from chat.models import Conversation, Feedback, Message, SharedThread, Turn, TurnStatus
+from chat.models import Conversation, Feedback, Message, Turn, TurnStatus
 from chat.retention import forget_expired
 from faqs.models import CachedResponse, UnansweredQuestion
 from tests.constants import override
@@ -78,14 +78,13 @@ class RetentionTests(ReaderTest):
 
     def test_purge_deletes_what_is_old_for_good(self) -> None:
         self.judge("down")
-        self.client.post(f"/api/conversations/{self.conversation.pk}/links")
         entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
         CachedResponse.objects.filter(pk=entry.pk).update(source_turn=self.turn.pk)
         young = self.open_conversation()
         self.age(self.conversation, days=31)
         assert run("purge_conversations", "--older-than", "30") == {"found": 1, "deleted": 1}
         assert Conversation.objects.get() == young
-        for model in (Turn, Message, Feedback, SharedThread, UnansweredQuestion):
+        for model in (Turn, Message, Feedback, UnansweredQuestion):
             assert not model._default_manager.exists(), model
         assert fresh(entry).source_turn is None
 

@@ -6,7 +6,7 @@ from django.contrib.admin.models import DELETION, LogEntry
 from django.test import TestCase
 
 from agents.admin_base import admin_url
-from chat.models import AnswerSource, Conversation, Feedback, Message, Role, SharedThread, Turn
+from chat.models import AnswerSource, Conversation, Feedback, Message, Role, Turn
 from chat.thread.rounds import append_batch
 from chat.thread.turns import claim_turn
 from tests.admin_pages import client_of, make_staff, run_action, superuser_client
@@ -87,16 +87,6 @@ class PagesTest(TestCase):
         logged = LogEntry.objects.filter(action_flag=DELETION)
         assert set(logged.values_list("object_repr", flat=True)) == {"conversation"}
         assert {entry.object_id for entry in logged} == {str(turn.conversation_id), str(kept.conversation_id)}
-
-    def test_staff_see_links_and_who_may_deletes_them(self) -> None:
-        shared = SharedThread.objects.create(conversation=make_answered().conversation, title="Horaires")
-        deletion = admin_url(SharedThread, "delete", shared.pk)
-        looking = client_of(make_staff("chat.view_turn"))
-        assert looking.get(admin_url(SharedThread, "changelist")).status_code == 200
-        assert looking.get(admin_url(SharedThread, "change", shared.pk)).status_code == 200
-        assert looking.post(deletion, {"post": "yes"}).status_code == 403
-        client_of(make_staff("chat.view_turn", "chat.delete_sharedthread")).post(deletion, {"post": "yes"})
-        assert not SharedThread.objects.exists()
 
 
 class WhyPageTest(TestCase):
