@@ -65,6 +65,7 @@ LOGGED = {
     "agents.agentlimit": Logged(related="agents", page="auth.user"),
     "auth.user": Logged(left_out="last_login", masked="password", related="groups user_permissions"),
     "auth.group": Logged(related="permissions"),
+    "agents.providergroup": Logged(restore=_SAVE),
     "knowledge.category": Logged(restore=_SAVE),
     "knowledge.websource": Logged(restore=_SAVE, fixed="agent url kind"),
     "knowledge.document": Logged("agent name title category enabled file_hash folder"),

@@ -375,6 +375,21 @@ class AgentLimit(models.Model):
         return str(self.user or self.group)
 
 
+class ProviderGroup(models.Model):
+    """A group of the organisation's provider or directory, and the group here that its members are put into."""
+
+    name = models.CharField(_("nom chez le fournisseur"), max_length=255)
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="+", verbose_name=_("groupe d’ici"))
+
+    class Meta:
+        verbose_name = _("groupe de l’organisation")
+        verbose_name_plural = _("groupes de l’organisation")
+        constraints: ClassVar = [models.UniqueConstraint(fields=["name", "group"], name="one_line_of_a_provider_group")]
+
+    def __str__(self) -> str:
+        return f"{self.name} → {self.group}"
+
+
 #: The row of a model check that `verify_answers` depends on.
 VERIFIER_CHECK = "verifier"
 

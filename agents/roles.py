@@ -5,20 +5,21 @@ the user's own limit wins over those of the groups, whose agents add up; a super
 never changes, what the site shares (`SHARED`), and does not see anything else that belongs to no agent.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, TypeVar
 
 from django.apps import apps
 from django.apps.registry import Apps
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, Permission
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, Permission, User
 from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from agents.models import Agent, AgentLimit, Role
+from agents.models import Agent, AgentLimit, ProviderGroup, Role
 
 _CONTENT = (
     "agents.agent agents.deployment knowledge.category knowledge.websource knowledge.document knowledge.chunk "
@@ -154,6 +155,26 @@ def purpose_of(group: Group) -> str | Promise:
     """What a group is for, where it is that of a ready-made role."""
     role: Role | None = getattr(group, "role", None)
     return ROLES[role.code].purpose if role is not None and role.code in ROLES else ""
+
+
+def follow_groups(user: User, added: QuerySet[Group], taken: QuerySet[Group]) -> None:
+    """Open the admin to whoever joined a group with rights; close it to whoever left one and holds no right."""
+    has_joined, has_left = (groups.filter(permissions__isnull=False).exists() for groups in (added, taken))
+    if has_joined or has_left:
+        user.is_staff = has_joined or user.is_superuser or bool(user.get_all_permissions())
+        user.save(update_fields=["is_staff"])
+
+
+@transaction.atomic
+def follow_provider(user: User, names: Iterable[str]) -> None:
+    """Give a user the groups that the table names for these groups of the provider, and take back its other ones."""
+    table = ProviderGroup.objects.values("group")
+    meant = Group.objects.filter(pk__in=table.filter(name__in=names))
+    added = list(meant.exclude(user=user).values_list("pk", flat=True))
+    taken = list(user.groups.filter(pk__in=table).exclude(pk__in=meant).values_list("pk", flat=True))
+    user.groups.add(*added)
+    user.groups.remove(*taken)
+    follow_groups(user, Group.objects.filter(pk__in=added), Group.objects.filter(pk__in=taken))
 
 
 Row = TypeVar("Row", bound=Model)

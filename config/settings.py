@@ -68,6 +68,7 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.socialaccount",
     "agents",
     "knowledge",
     "faqs",
@@ -433,6 +434,11 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
 #: Only failures count, by address and by name: a name has more, so that a stranger at one address locks nobody out.
 ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,50/m/key"} if RATE_LIMITS else False
+#: The organisation's OpenID provider, by its issuer.
+OIDC_SERVER_URL, OIDC_CLIENT_ID = env.str("OIDC_SERVER_URL", default=""), env.str("OIDC_CLIENT_ID", default="")
+OIDC_CLIENT_SECRET = env.str("OIDC_CLIENT_SECRET", default="")
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
+AUTHENTICATION_BACKENDS += ["chat.access.provider.ProviderBackend"] if OIDC_SERVER_URL else []
 MFA_TOTP_ISSUER = "Répondant"
 #: A clock may be half a minute off.
 MFA_TOTP_TOLERANCE = 1

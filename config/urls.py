@@ -1,6 +1,7 @@
 """The routing table of HTTP."""
 
 from allauth.account import views as account
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
 from django.views.decorators.http import require_POST
@@ -18,6 +19,8 @@ handler404 = "chat.page.views.unknown"
 handler500 = "chat.page.views.failed"
 handler429 = "chat.access.sign_in.too_many"
 admin.autodiscover()
+ways = {"provider": settings.OIDC_SERVER_URL}
+sign_in = account.LoginView.as_view(extra_context=ways)
 sign_out = require_POST(account.logout)
 urlpatterns = [
     path("admin/login/", admin_sign_in),
@@ -26,7 +29,7 @@ urlpatterns = [
     path("admin/advanced/", admin.site.admin_view(home.advanced), name="admin-advanced"),
     path("admin/first-agent/", admin.site.admin_view(first_agent.first_agent), name="admin-first-agent"),
     path("admin/", admin.site.urls),
-    path("login/", account.login, name="account_login"),
+    path("login/", sign_in, name="account_login"),
     path("login/again/", account.reauthenticate, name="account_reauthenticate"),
     path("login/inactive/", account.account_inactive, name="account_inactive"),
     path("logout/", sign_out, name="account_logout"),
@@ -41,3 +44,11 @@ urlpatterns = [
     path("metrics", health.metrics, name="metrics"),
     path("", include("chat.urls")),
 ]
+if settings.OIDC_SERVER_URL:
+    # Its libraries take 15 MB of a process.
+    from chat.access import provider
+
+    urlpatterns += [
+        path("login/organisation/", provider.begin, name="provider-sign-in"),
+        path("login/organisation/back/", provider.end, name="provider-back"),
+    ]

@@ -29,6 +29,9 @@ DATABASE_THREAD_SENSITIVE = True
 CONFIG_CACHE_SECONDS = 0.0
 # Hundreds of tests ask from one address in a minute; those about limits switch them on.
 RATE_LIMITS = ACCOUNT_RATE_LIMITS = False
+# A provider that is not there; those who sign in by it have one.
+OIDC_SERVER_URL = "http://127.0.0.1:1"
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend", "chat.access.provider.ProviderBackend"]
 AFTERWARDS_DELAY_SECONDS = 0.0
 RIGHTS_CHECK_SECONDS = 0.0
 SAVE_RETRY_SECONDS = (0.0, 0.0)

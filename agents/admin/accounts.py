@@ -4,6 +4,7 @@ from typing import Any
 
 from allauth.account.admin import EmailAddress
 from allauth.mfa.admin import Authenticator
+from allauth.socialaccount.admin import SocialAccount, SocialApp, SocialToken
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
@@ -20,11 +21,11 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
 
 from agents.admin_base import StaffAdmin, StaffInline
-from agents.models import AgentLimit
-from agents.roles import purpose_of
+from agents.models import AgentLimit, ProviderGroup
+from agents.roles import follow_groups, purpose_of
 
 #: Of allauth's rows nothing is written by hand.
-admin.site.unregister([User, Group, EmailAddress, Authenticator])
+admin.site.unregister([User, Group, EmailAddress, Authenticator, SocialAccount, SocialApp, SocialToken])
 
 
 class PermissionsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # not generic at run time
@@ -143,10 +144,8 @@ class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,mi
         """A group with rights opens the admin to whoever joins it, unless the same form decided that."""
         held = set(form.instance.groups.values_list("pk", flat=True))
         super().save_related(request, form, formsets, change)
-        added = form.instance.groups.exclude(pk__in=held)
-        if "is_staff" not in form.changed_data and added.filter(permissions__isnull=False).exists():
-            form.instance.is_staff = True
-            form.instance.save(update_fields=["is_staff"])
+        if "is_staff" not in form.changed_data:
+            follow_groups(form.instance, form.instance.groups.exclude(pk__in=held), Group.objects.none())
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """A superuser's account, and so its password, is a superuser's to change."""
@@ -183,3 +182,11 @@ class GroupAdmin(DjangoGroupAdmin, _PermissionPicker):
     @admin.display(description=_("rôle"))
     def meant_for(self, group: Group | None) -> str:
         return str(purpose_of(group)) if group is not None and group.pk else "–"
+
+
+@admin.register(ProviderGroup)
+class ProviderGroupAdmin(StaffAdmin):
+    purpose = _("Ce que les groupes de votre organisation (connexion ou annuaire) ouvrent ici.")
+    list_display = ("name", "group")
+    list_select_related = ("group",)
+    search_fields = ("name", "group__name")

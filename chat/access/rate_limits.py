@@ -31,9 +31,6 @@ _ROUNDING = 1e-5
 Limit = tuple[str, int]
 
 
-# Buckets
-
-
 class Buckets:
     """The buckets of this process. Callable from any thread."""
 
@@ -106,9 +103,6 @@ def _take(*limits: Limit) -> None:
     counted = [(name, per_minute) for name, per_minute in limits if name and per_minute and settings.RATE_LIMITS]
     if counted and (wait := _buckets.take(counted)):
         raise RateLimitedError("rate limited", retry_after=wait)
-
-
-# Addresses
 
 
 def address_of(request: HttpRequest) -> str:

@@ -1,28 +1,47 @@
 """Sign-in, for the page and the admin: what this site decides of django-allauth's.
 
-Nobody signs up: staff make the accounts.
+Nobody signs up: staff make the accounts, or the organisation's provider vouches for somebody, whose groups then follow
+theirs. It is asked again every `RECHECK` of whoever is here; while it does not answer, they stay for `VOUCHED`.
 """
 
 import logging
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.socialaccount.models import SocialAccount, SocialToken
 from django.contrib import admin
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agents.roles import follow_provider
 from chat.access.rate_limits import address_of
+
+#: Sooner than this a group taken away at the provider closes its doors, and an account that is gone there ends here.
+RECHECK = timedelta(minutes=10)
+#: How long the last word of a provider holds that does not answer.
+VOUCHED = timedelta(hours=1)
+#: Between two tries to ask it, longer than one takes.
+RETRY = timedelta(minutes=1)
 
 logger = logging.getLogger(__name__)
 
-#: What everybody sees happen.
-_OBVIOUS = {"account/messages/logged_in.txt", "account/messages/logged_out.txt"}
+#: Of the session, during a sign-in: the backend that let somebody in. A second factor comes between and forgets it.
+_WAY = "sign_in_way"
+
+
+class UnavailableError(Exception):
+    """The provider does not answer."""
 
 
 class Accounts(DefaultAccountAdapter):  # type: ignore[misc]  # the package ships no types
@@ -41,12 +60,72 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]  # the package ship
         logger.warning("sign-in failed address=%s outcome=refused", address_of(request))
         return None
 
+    def pre_login(self, request: HttpRequest, user: User, **told: Any) -> Any:
+        request.session[_WAY] = user.backend
+        return super().pre_login(request, user, **told)
+
+    def login(self, request: HttpRequest, user: User) -> None:
+        user.backend = request.session.pop(_WAY)
+        super().login(request, user)
+
     def get_client_ip(self, request: HttpRequest) -> str:
         return address_of(request)
 
     def add_message(self, request: HttpRequest, level: int, message_template: str = "", *args: Any, **kw: Any) -> None:
-        if message_template not in _OBVIOUS:
+        if "/logged_" not in (message_template or ""):  # everybody sees it happen
             super().add_message(request, level, message_template, *args, **kw)
+
+
+class VouchedBackend:
+    """Sessions of accounts that a provider vouches for: `SocialAccount.last_login` is its last word, `expires_at` of the
+    token when it is asked again. Without a token it vouches no longer.
+    """
+
+    provider = ""
+
+    def groups_now(self, token: SocialToken) -> list[str] | None:
+        """The names of the account's groups; `None`: it is gone. Raises `UnavailableError`."""
+        raise NotImplementedError
+
+    def get_user(self, user_id: int) -> User | None:
+        user = User.objects.filter(pk=user_id, is_active=True).first()
+        return user if user and self._vouches(user) else None
+
+    def _vouches(self, user: User) -> bool:
+        mine, now = SocialToken.objects.filter(account__user=user, account__provider=self.provider), timezone.now()
+        if (token := mine.select_related("account").first()) is None:
+            return False
+        # One of the requests that come together asks; meanwhile the last word holds.
+        if not mine.filter(pk=token.pk, expires_at__lte=now).update(expires_at=now + RETRY):
+            return True
+        # Whoever signs in anew meanwhile has tokens that are none of these.
+        asked = SocialToken.objects.filter(pk=token.pk, expires_at=now + RETRY)
+        try:
+            groups = self.groups_now(token)
+        except UnavailableError:
+            logger.warning("no answer about a session provider=%s", self.provider)
+            if now - token.account.last_login <= VOUCHED:
+                return bool(asked.update(token_secret=token.token_secret)) or True
+            groups = None
+        if groups is None:
+            return not asked.delete()[0]
+        asked.update(token_secret=token.token_secret, expires_at=now + RECHECK)
+        token.account.save()
+        follow_provider(user, groups)
+        return True
+
+
+@transaction.atomic
+def admit(provider: str, uid: str, groups: list[str], find: Callable[[], User], **secrets: str) -> User:
+    """The user whom a provider vouches for under this name, with their groups; `find` says who it is the first time."""
+    account = SocialAccount.objects.select_related("user").filter(provider=provider, uid=uid).first()
+    account = account or SocialAccount(provider=provider, uid=uid, user=find())
+    account.save()
+    kept = {**secrets, "expires_at": timezone.now() + RECHECK}
+    SocialToken.objects.update_or_create(account=account, app=None, defaults=kept)
+    follow_provider(account.user, groups)
+    user: User = account.user
+    return user
 
 
 def told(request: HttpRequest, message: str, status: int = 200, again: str = "") -> HttpResponse:

@@ -74,7 +74,7 @@ class Staff:
         key = str(row.pk) if row is not None else "1"
         parameters = (
             "object_id id agent_id build_id chunk_id document_id group_id line run_id set_id source_id tool_id turn_id pk "
-            "content_type_id"
+            "content_type_id user_id"
         ).split()
         values = dict.fromkeys(parameters, key)
         values |= {"number": "1", "key": "00000000-0000-4000-8000-000000000000", "app_label": "chat", "url": "none/"}

@@ -200,6 +200,8 @@ class Visitors:
             "rest": "none",
             "digest": world.deployment.logo_id,
             "number": 1,
+            "uidb36": "1",
+            "key": "2-3",
             "page": 1,
             "token": passage_token(turn.pk, 1),
         }

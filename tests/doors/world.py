@@ -16,7 +16,7 @@ from django.db import connection
 from django.db.models import Model
 from django.utils import timezone
 
-from agents.models import Agent, Audience, Deployment, JobKind, JobStatus, Logo, RuntimeSettings
+from agents.models import Agent, Audience, Deployment, JobKind, JobStatus, Logo, ProviderGroup, RuntimeSettings
 from chat.access.permissions import WidgetVisitor
 from chat.models import (
     ApiKey,
@@ -88,7 +88,8 @@ def _staff_rows(deployment: Deployment) -> Iterator[Model]:
     Agent.objects.filter(pk=agent.pk).update(description=MARK, name=f"Agent {MARK}")
     yield from (agent, deployment, RuntimeSettings.load())
     yield make_user(username=f"{MARK}-user")
-    yield Group.objects.create(name=f"{MARK}-group")
+    group = Group.objects.create(name=f"{MARK}-group")
+    yield from (group, ProviderGroup.objects.create(name=MARK, group=group))
     yield from _knowledge_rows(agent)
     yield from _answer_rows(deployment)
     yield from _golden_rows(deployment)

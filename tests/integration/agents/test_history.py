@@ -95,6 +95,7 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "agents.agent": ("settings", {**TEST_THRESHOLDS, "system_prompt": "Répondez en vers."}),
     "agents.deployment": ("welcome", "Bonsoir"),
     "agents.specialist": ("position", 4),
+    "agents.providergroup": ("name", "autre"),
     "auth.user": ("first_name", "Ada"),
     "auth.group": ("name", "autre"),
     "knowledge.category": ("name", "Autre"),

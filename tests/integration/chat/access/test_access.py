@@ -83,7 +83,9 @@ class LoginTests(TestCase):
             client.post("/login/", {"login": "chef", "password": "un-mot-de-passe"})
             assert "_auth_user_id" not in client.session
             client.post("/2fa/authenticate/", {"code": code})
-            assert ("_auth_user_id" in client.session) is expected
+            assert client.session.get("_auth_user_backend") == (
+                settings.AUTHENTICATION_BACKENDS[0] if expected else None
+            )
 
     def test_account_without_access_to_the_admin_is_told(self) -> None:
         self.client.force_login(make_user())
