@@ -434,11 +434,14 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
 #: Only failures count, by address and by name: a name has more, so that a stranger at one address locks nobody out.
 ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,50/m/key"} if RATE_LIMITS else False
-#: The organisation's OpenID provider, by its issuer.
+#: The organisation's OpenID provider, by its issuer, and its directory (`ldaps://host/base?uid?sub?(filter)`).
 OIDC_SERVER_URL, OIDC_CLIENT_ID = env.str("OIDC_SERVER_URL", default=""), env.str("OIDC_CLIENT_ID", default="")
 OIDC_CLIENT_SECRET = env.str("OIDC_CLIENT_SECRET", default="")
 AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
 AUTHENTICATION_BACKENDS += ["chat.access.provider.ProviderBackend"] if OIDC_SERVER_URL else []
+LDAP_URL, LDAP_BIND_DN = env.str("LDAP_URL", default=""), env.str("LDAP_BIND_DN", default="")
+LDAP_BIND_PASSWORD = env.str("LDAP_BIND_PASSWORD", default="")
+AUTHENTICATION_BACKENDS += ["chat.access.directory.DirectoryBackend"] if LDAP_URL else []
 MFA_TOTP_ISSUER = "Répondant"
 #: A clock may be half a minute off.
 MFA_TOTP_TOLERANCE = 1

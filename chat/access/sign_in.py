@@ -1,7 +1,7 @@
 """Sign-in, for the page and the admin: what this site decides of django-allauth's.
 
-Nobody signs up: staff make the accounts, or the organisation's provider vouches for somebody, whose groups then follow
-theirs. It is asked again every `RECHECK` of whoever is here; while it does not answer, they stay for `VOUCHED`.
+Nobody signs up: staff make the accounts, or the organisation's provider or directory vouches for somebody, whose groups
+then follow theirs. It is asked again every `RECHECK` of whoever is here; while it does not answer, they stay for `VOUCHED`.
 """
 
 import logging
@@ -41,7 +41,7 @@ _WAY = "sign_in_way"
 
 
 class UnavailableError(Exception):
-    """The provider does not answer."""
+    """The provider, or the directory, does not answer."""
 
 
 class Accounts(DefaultAccountAdapter):  # type: ignore[misc]  # the package ships no types
@@ -54,6 +54,9 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]  # the package ship
         try:
             if user := super().authenticate(request, **credentials):
                 return user
+        except UnavailableError:
+            said = _("L’annuaire de votre organisation ne répond pas. Réessayez dans un moment.")
+            raise ValidationError(said) from None
         except ValidationError:
             logger.warning("sign-in failed address=%s outcome=limited", address_of(request))
             raise
