@@ -320,7 +320,7 @@ TABBED = (
     ("tools_registry.tooloverride", "tools_registry.toolsource"),
     ("chat.turn", "chat.conversation"),
     ("chat.goldenset", "chat.goldenrun"),
-    ("auth.user", "auth.group"),
+    ("auth.user", "auth.group", "agents.providergroup"),
 )
 
 
