@@ -165,6 +165,11 @@ def follow_groups(user: User, added: QuerySet[Group], taken: QuerySet[Group]) ->
         user.save(update_fields=["is_staff"])
 
 
+def groups_held(user: User) -> list[str]:
+    """The names of the provider's groups whose groups here a user has."""
+    return list(ProviderGroup.objects.filter(group__user=user).values_list("name", flat=True))
+
+
 @transaction.atomic
 def follow_provider(user: User, names: Iterable[str]) -> None:
     """Give a user the groups that the table names for these groups of the provider, and take back its other ones."""

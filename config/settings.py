@@ -433,7 +433,7 @@ ACCOUNT_ADAPTER = "chat.access.sign_in.Accounts"
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
 #: Only failures count, by address and by name: a name has more, so that a stranger at one address locks nobody out.
-ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,50/m/key"} if RATE_LIMITS else False
+ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,50/m/key,200/d/key"} if RATE_LIMITS else False
 #: The organisation's OpenID provider, by its issuer, and its directory (`ldaps://host/base?uid?sub?(filter)`).
 OIDC_SERVER_URL, OIDC_CLIENT_ID = env.str("OIDC_SERVER_URL", default=""), env.str("OIDC_CLIENT_ID", default="")
 OIDC_CLIENT_SECRET = env.str("OIDC_CLIENT_SECRET", default="")

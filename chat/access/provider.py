@@ -25,13 +25,15 @@ from django.views.decorators.http import require_GET
 from joserfc.errors import JoseError
 from requests import RequestException, Response, Timeout
 
+from agents.roles import groups_held
 from chat.access.sign_in import UnavailableError, VouchedBackend, admit, told
 
 #: One request to the provider, whole, and its answer.
 PROVIDER_SECONDS = 5.0
 PROVIDER_BYTES = 512 * 1024
-#: Those of the standard, of ProConnect, and of providers that hand out groups by a scope; what one lists is asked for.
-SCOPES = ("openid", "profile", "email", "given_name", "usual_name", "groups")
+#: Those of the standard, of ProConnect, and of providers that hand out groups, or the means to ask again, by a scope; what
+#: one lists is asked for.
+SCOPES = ("openid", "profile", "email", "given_name", "usual_name", "groups", "offline_access")
 #: Where providers name a person's groups, and how many are read; those of the largest organisations stay below.
 GROUP_CLAIMS, MOST_GROUPS = ("groups", "roles"), 2_000
 #: What a wrong answer ends in, in Authlib and below it.
@@ -107,7 +109,10 @@ class ProviderBackend(VouchedBackend, ModelBackend):
                 # A provider that hands out a new one takes the old one back.
                 token.token_secret = tokens.get("refresh_token") or refresh
             said = provider.checked(tokens["id_token"]) if "id_token" in tokens else {}
-            return _groups(provider.claims(tokens, {"sub": token.account.uid, **said}))
+            claims = provider.claims(tokens, {"sub": token.account.uid, **said})
+            # Some say groups in tokens of identity alone: where none came, nothing was said of them.
+            is_told = said or not claims.keys().isdisjoint(GROUP_CLAIMS)
+            return _groups(claims) if is_told else groups_held(token.account.user)
         except RequestException as error:
             raise UnavailableError from error
         except WRONG:
@@ -148,6 +153,9 @@ def _account(claims: dict[str, Any]) -> User:
     email = said.get("email", "") if claims.get("email_verified") is True else ""
     same: list[User] = filter_users_by_email(email) if email else []
     if len(same) == 1 and not (same[0].is_superuser or SocialAccount.objects.filter(user=same[0]).exists()):
+        # A password would be a door that the provider cannot close.
+        same[0].set_unusable_password()
+        same[0].save(update_fields=["password"])
         return same[0]
     first, _space, last = said.get("name", "").partition(" ")
     last = said.get("family_name", said.get("usual_name", last))

@@ -111,6 +111,7 @@ class VouchedBackend:
                 return bool(asked.update(token_secret=token.token_secret)) or True
             groups = None
         if groups is None:
+            follow_provider(user, [])
             return not asked.delete()[0]
         asked.update(token_secret=token.token_secret, expires_at=now + RECHECK)
         token.account.save()

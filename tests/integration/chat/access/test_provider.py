@@ -82,6 +82,7 @@ class FirstSignInTests(ProviderTest):
             expected.append(User.objects.get(pk=client.session["_auth_user_id"]))
         assert expected[1] == own
         assert set(own.groups.all()) == {hers, self.group}
+        assert not fresh(own).has_usable_password()
         assert [user.email for user in expected] == ["", "marie@example.org", "", "n@x.org"]
 
     def test_an_address_of_ours_leads_nowhere_else_and_changes_nothing_of_what_is_asked(self) -> None:
@@ -177,6 +178,7 @@ class CheckTests(ProviderTest):
             self.provider.lies = lie
             self.due()
             assert [browser.get(self.door).status_code for browser in (self.client, other)] == [404, 404]
+            assert not User.objects.get().groups.exists()
 
     def test_while_it_does_not_answer_its_last_word_holds_for_a_time(self) -> None:
         self.provider.lies = {"/token": 503}
