@@ -267,7 +267,10 @@ HANDOVER_EMAILS = env.list("HANDOVER_EMAILS", default=[])
 
 # --- Mail ------------------------------------------------------------------------------------------------------------
 
-vars().update(env.email("EMAIL_URL", default="consolemail://"))
+_mail = env.str("EMAIL_URL", default="consolemail://") or "consolemail://"
+vars().update(env.email_url_config(_mail))
+#: Whether mail reaches anybody: what needs it is offered there alone.
+HAS_MAIL = not _mail.startswith(("consolemail", "dummymail"))
 DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="repondant@localhost")
 
 # --- Conversations ---------------------------------------------------------------------------------------------------

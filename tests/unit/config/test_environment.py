@@ -12,7 +12,7 @@ from tests.servers.commands import python
 READ = """
 import json, sys
 from config import settings
-names = ("STORAGES", "MEDIA_ROOT", "SECURE_HSTS_SECONDS", "CELERY_TASK_ACKS_LATE")
+names = ("STORAGES", "MEDIA_ROOT", "SECURE_HSTS_SECONDS", "CELERY_TASK_ACKS_LATE", "HAS_MAIL")
 print(json.dumps({name: getattr(settings, name) for name in names}))
 """
 
@@ -47,3 +47,8 @@ def test_strict_transport_is_told_behind_tls_alone(behind_tls: str, sent: int, t
 def test_rabbitmq_is_not_kept_waiting_for_a_long_job(tmp_path: Path) -> None:
     assert settings_with(tmp_path, CELERY_BROKER_URL="amqp://h//")["CELERY_TASK_ACKS_LATE"] is False
     assert settings_with(tmp_path, CELERY_BROKER_URL="redis://h/1")["CELERY_TASK_ACKS_LATE"] is True
+
+
+@pytest.mark.parametrize(("url", "said"), [("", False), ("consolemail://", False), ("smtp://h:25", True)])
+def test_mail_is_there_with_a_server_alone(url: str, said: bool, tmp_path: Path) -> None:
+    assert settings_with(tmp_path, EMAIL_URL=url)["HAS_MAIL"] is said

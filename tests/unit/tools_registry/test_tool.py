@@ -164,15 +164,12 @@ def test_tags_given_as_one_text_are_refused() -> None:
             return ""
 
 
-CONSOLE = "django.core.mail.backends.console.EmailBackend"
-
-
 @pytest.mark.parametrize(
     ("settings", "found"),
     [
         ({}, []),
         ({"MCP_STDIO_SERVERS": {"files": "/usr/bin/files"}}, ["tools_registry.E002"]),
-        ({"HANDOVER_EMAILS": ["a@example.org"], "EMAIL_BACKEND": CONSOLE}, ["tools_registry.W001"]),
+        ({"HANDOVER_EMAILS": ["a@example.org"], "HAS_MAIL": False}, ["tools_registry.W001"]),
     ],
 )
 def test_settings_of_tools_are_checked(settings: dict[str, Any], found: list[str]) -> None:
