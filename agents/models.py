@@ -246,7 +246,7 @@ class Deployment(models.Model):
         unique=True,
         default=new_public_key,
         editable=False,
-        help_text=_("Nomme ce déploiement dans la balise du widget. Elle n’est pas secrète."),
+        help_text=_("Nomme ce guichet dans la balise du widget. Elle n’est pas secrète."),
     )
     allowed_origins = models.TextField(
         _("sites autorisés"),
@@ -264,8 +264,8 @@ class Deployment(models.Model):
     created_at = models.DateTimeField(_("créé le"), auto_now_add=True)
 
     class Meta:
-        verbose_name = _("déploiement")
-        verbose_name_plural = _("déploiements")
+        verbose_name = _("guichet")
+        verbose_name_plural = _("guichets")
         ordering: ClassVar = ["name"]
 
     def __str__(self) -> str:
@@ -318,7 +318,7 @@ class Specialist(models.Model):
     """A further agent of a deployment, beside its own, which is the default one."""
 
     deployment = models.ForeignKey(
-        Deployment, on_delete=models.CASCADE, related_name="specialists", verbose_name=_("déploiement")
+        Deployment, on_delete=models.CASCADE, related_name="specialists", verbose_name=_("guichet")
     )
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="specialties", verbose_name=_("agent"))
     position = models.PositiveSmallIntegerField(_("rang"), default=0, help_text=_("À score égal, le premier répond."))
@@ -336,7 +336,7 @@ class Specialist(models.Model):
 
     def clean(self) -> None:
         if self.agent_id is not None and self.agent_id == self.deployment.agent_id:
-            raise ValidationError({"agent": _("C’est déjà l’agent par défaut de ce déploiement.")})
+            raise ValidationError({"agent": _("C’est déjà l’agent par défaut de ce guichet.")})
 
 
 class Role(models.Model):

@@ -84,7 +84,7 @@ ROLES = {
     "agents": ReadyRole(
         "Administration des agents",
         _(
-            "Règle les agents, leurs déploiements, leurs outils et leurs index ; fait aussi ce que font la rédaction et la "
+            "Règle les agents, leurs guichets, leurs outils et leurs index ; fait aussi ce que font la rédaction et la "
             "relecture."
         ),
         _READ

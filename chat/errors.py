@@ -62,7 +62,7 @@ class DeploymentNotFoundError(ChatError):
 
     code = "deployment_not_found"
     status = 404
-    default_message = _("Ce déploiement n’existe pas ou ne vous est pas ouvert.")
+    default_message = _("Ce guichet n’existe pas ou ne vous est pas ouvert.")
 
 
 class TurnNotFoundError(ChatError):
@@ -182,7 +182,7 @@ class DeploymentClosedError(ChatError):
 
     code = "deployment_closed"
     status = 403
-    default_message = _("Ce déploiement est fermé pour le moment.")
+    default_message = _("Ce guichet est fermé pour le moment.")
 
 
 class WidgetClosedError(ChatError):

@@ -56,7 +56,7 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
 class Conversation(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     deployment = models.ForeignKey(
-        Deployment, on_delete=models.CASCADE, related_name="conversations", verbose_name=_("déploiement")
+        Deployment, on_delete=models.CASCADE, related_name="conversations", verbose_name=_("guichet")
     )
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -542,7 +542,7 @@ class ApiKey(models.Model):
         Deployment,
         blank=True,
         related_name="api_keys",
-        verbose_name=_("déploiements"),
+        verbose_name=_("guichets"),
         help_text=_("La clé les ouvre, quel que soit leur public. Aucun : elle n’ouvre rien."),
     )
     #: Of a service token. Said, never deduced from an empty list: a list also empties when its deployments are deleted.
@@ -550,7 +550,7 @@ class ApiKey(models.Model):
         _("toutes les conversations"),
         default=False,
         db_default=False,
-        help_text=_("Ce jeton écrit dans les conversations de tous les déploiements."),
+        help_text=_("Ce jeton écrit dans les conversations de tous les guichets."),
     )
     is_revoked = models.BooleanField(_("révoquée"), default=False)
     expires_at = models.DateTimeField(_("expire le"), null=True, blank=True, help_text=_("Vide : jamais."))
@@ -619,7 +619,7 @@ class GoldenSet(models.Model):
 
     name = models.CharField(_("nom"), max_length=120, unique=True)
     deployment = models.ForeignKey(
-        Deployment, on_delete=models.CASCADE, related_name="golden_sets", verbose_name=_("déploiement")
+        Deployment, on_delete=models.CASCADE, related_name="golden_sets", verbose_name=_("guichet")
     )
     language = models.CharField(
         _("langue"), max_length=2, choices=[("fr", _("Français")), ("en", _("Anglais"))], default="fr"
@@ -664,9 +664,7 @@ class GoldenRun(models.Model):
     golden_set = models.ForeignKey(
         GoldenSet, null=True, on_delete=models.CASCADE, related_name="runs", verbose_name=_("jeu")
     )
-    deployment = models.ForeignKey(
-        Deployment, on_delete=models.CASCADE, related_name="+", verbose_name=_("déploiement")
-    )
+    deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="+", verbose_name=_("guichet"))
     language = models.CharField(max_length=2, default="fr")
     changes = models.JSONField(default=dict)
     #: Asks the questions; none is left of a run that is long over.

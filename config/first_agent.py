@@ -30,7 +30,7 @@ _LOOK_SECONDS = 2
 
 class BeginForm(forms.Form):
     name = forms.CharField(
-        label=gettext_lazy("Nom de l’agent"),
+        label=gettext_lazy("Nom du guichet"),
         max_length=200,
         widget=UnfoldAdminTextInputWidget,
         help_text=gettext_lazy("Celui que vos visiteurs verront : « Guide du personnel »."),
@@ -122,4 +122,4 @@ def _page(request: HttpRequest, **context: Any) -> HttpResponse:
         context["public_page"] = request.build_absolute_uri(reverse("chat-deployment", args=[deployment.slug]))
         context["add_url"] = admin_url(Document, "add", agent=deployment.agent_id)
         context["deployment_url"] = admin_url(Deployment, "change", deployment.pk)
-    return admin_page(request, "admin/first_agent.html", model=Agent, title=_("Un agent en une page"), **context)
+    return admin_page(request, "admin/first_agent.html", model=Agent, title=_("Un guichet en une page"), **context)

@@ -72,7 +72,7 @@ def _begin(request: HttpRequest) -> tuple[str, Words] | None:
         may_add = request.user.has_perm("knowledge.add_document")
         return (admin_url(Document, "add"), _("Ajouter des documents")) if may_add else None
     may_begin = request.user.has_perms(FIRST_AGENT_RIGHTS)
-    return (reverse("admin-first-agent"), _("Un agent en une page")) if may_begin else None
+    return (reverse("admin-first-agent"), _("Un guichet en une page")) if may_begin else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +308,7 @@ DAILY: tuple[tuple[Words, tuple[Entry, ...]], ...] = (
             Entry(_("Mémoire"), "memory", "faqs.cachedresponse"),
         ),
     ),
-    (_("Service"), (Entry(_("Déploiements"), "storefront", "agents.deployment"),)),
+    (_("Service"), (Entry(_("Guichets"), "storefront", "agents.deployment"),)),
 )
 _ADVANCED_PAGE = Entry(_("Avancé"), "more_horiz", page="admin-advanced")
 

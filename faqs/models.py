@@ -59,8 +59,8 @@ class DeploymentMemory(models.Model):
     purged_version = models.PositiveBigIntegerField(default=0)
 
     class Meta:
-        verbose_name = _("mémoire d’un déploiement")
-        verbose_name_plural = _("mémoires des déploiements")
+        verbose_name = _("mémoire d’un guichet")
+        verbose_name_plural = _("mémoires des guichets")
 
     def __str__(self) -> str:
         return f"{self.deployment} · {self.version}"
@@ -80,7 +80,7 @@ class CachedResponse(models.Model):
 
     # Whom it may answer, and with which vectors it compares.
     deployment = models.ForeignKey(
-        Deployment, on_delete=models.CASCADE, related_name="cached_responses", verbose_name=_("déploiement")
+        Deployment, on_delete=models.CASCADE, related_name="cached_responses", verbose_name=_("guichet")
     )
     audience = models.CharField(_("public"), max_length=200, editable=False)
     language = models.CharField(_("langue"), max_length=10, blank=True, default="")

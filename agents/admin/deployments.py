@@ -253,7 +253,7 @@ def _counts(agent: Any) -> list[tuple[Any, int, str]]:
         (_("Documents"), found["documents"], admin_url("knowledge.document", "changelist", **own)),
         (_("Passages"), found["passages"], admin_url("knowledge.chunk", "changelist", **chunks)),
         (_("Passages en attente de questions"), waiting, waiting_list),
-        (_("Déploiements"), agent.deployments.count(), admin_url(Deployment, "changelist", **own)),
+        (_("Guichets"), agent.deployments.count(), admin_url(Deployment, "changelist", **own)),
     ]
 
 

@@ -106,7 +106,7 @@ def parse_request(body: bytes) -> CompletionRequest:
     data = parse_json_object(body)
     model = data.get("model")
     if not isinstance(model, str) or not model:
-        refuse("model", _("« model » est demandé : l’identifiant d’un déploiement."))
+        refuse("model", _("« model » est demandé : l’identifiant d’un guichet."))
     is_streamed = flag(data, "stream")
     options = data.get("stream_options")
     if options is not None and not (is_streamed and isinstance(options, dict)):

@@ -99,7 +99,7 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "yielded": _("Elle ne répond que par un synonyme ; une question enregistrée dit les mots mêmes de celle-ci."),
         "refused": _("Des questions en mémoire sont assez proches, mais aucune de leurs réponses ne peut être donnée."),
         "no_candidate": _("Aucune question en mémoire n’atteint le seuil."),
-        "empty": _("Rien en mémoire ne peut répondre dans ce déploiement."),
+        "empty": _("Rien en mémoire ne peut répondre dans ce guichet."),
         "follow_up": _("Écartée : la question est une suite."),
         "off": _("Désactivée par un réglage, ou le modèle d’embedding n’a pas de seuil mesuré."),
     },

@@ -221,9 +221,9 @@ def report(period: Period, deployments: Collection[int] | None) -> tuple[dict[st
     now = Totals(period, deployments)
     tables = [_days(now), _shares("endings", _("Par voie de réponse"), _("Voie de réponse"), ENDINGS, now)]
     if len(now.deployments) > 1:
-        names = {key: _("Déploiement supprimé (n° %d)") % key for key in now.deployments}
+        names = {key: _("Guichet supprimé (n° %d)") % key for key in now.deployments}
         names |= dict(Deployment.objects.filter(pk__in=now.deployments).values_list("pk", "name"))
-        tables.append(_shares("deployments", _("Par déploiement"), _("Déploiement"), names, now))
+        tables.append(_shares("deployments", _("Par guichet"), _("Guichet"), names, now))
     return _tiles(now), [*tables, _savings(now)]
 
 
@@ -299,7 +299,7 @@ _USUAL_DAYS = 30
 
 class DeploymentForm(forms.Form):
     deployment = forms.ModelChoiceField(
-        label=gettext_lazy("Déploiement"),
+        label=gettext_lazy("Guichet"),
         queryset=Deployment.objects.order_by("name"),
         required=False,
         empty_label=gettext_lazy("Tous"),

@@ -71,7 +71,7 @@ class CachedResponseForm(forms.ModelForm[CachedResponse]):
         )
         same = CachedResponse.objects.filter(deployment=entry.deployment_id, audience=entry.audience, key_hash=key)
         if same.exclude(pk=entry.pk).exists():
-            raise ValidationError(_("Cette question est déjà en mémoire pour ce déploiement."))
+            raise ValidationError(_("Cette question est déjà en mémoire pour ce guichet."))
         return question
 
     def clean(self) -> dict[str, Any]:

@@ -115,13 +115,13 @@ def test_a_first_agent_goes_from_a_pdf_to_a_public_page_in_ten_clicks(
     pdf.output(str(file))
 
     admin_page.goto(f"{live_site.url}/admin/")
-    click(admin_page.get_by_role("link", name="Déploiements").first)
-    click(admin_page.get_by_role("link", name="Un agent en une page"))
+    click(admin_page.get_by_role("link", name="Guichets").first)
+    click(admin_page.get_by_role("link", name="Un guichet en une page"))
     admin_page.locator("[name=name]").fill("Piscine")
     with admin_page.expect_file_chooser() as chosen:
         click(admin_page.locator("[name=uploads]"))
     chosen.value.set_files(file)
-    click(admin_page.get_by_role("button", name="Créer l’agent"))
+    click(admin_page.get_by_role("button", name="Créer le guichet"))
     admin_page.locator("[name=question]").fill("Quel est le tarif d'entrée ?")
     click(admin_page.get_by_role("button", name="Essayer"))
     expect(admin_page.locator("#first-answer")).to_contain_text("quatre euros")

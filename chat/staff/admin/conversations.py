@@ -99,7 +99,7 @@ class ConversationAdmin(PrivateAdmin):
     def shown_title(self, conversation: Conversation) -> SafeString:
         return asked_text(str(conversation), conversation)
 
-    deployment_link = linked("deployment", _("déploiement"))
+    deployment_link = linked("deployment", _("guichet"))
 
     @admin.display(description=_("posée par"), ordering="user__username")
     def asker(self, conversation: Conversation) -> str:
@@ -218,7 +218,7 @@ class TurnAdmin(PrivateAdmin):
         given: Feedback | None = getattr(turn, "feedback", None)
         return "–" if given is None else verdict_badge(given)
 
-    deployment = linked("conversation.deployment", _("déploiement"), ordering="conversation__deployment__name")
+    deployment = linked("conversation.deployment", _("guichet"), ordering="conversation__deployment__name")
     conversation_link = linked("conversation", _("conversation"))
 
     @admin.display(description=_("boucle d’outils"))
@@ -306,7 +306,7 @@ class FeedbackAdmin(PrivateAdmin):
         text = Truncator(" · ".join(words)).chars(160)
         return stacked(verdict_badge(given), text) if text else verdict_badge(given)
 
-    deployment = linked("turn.conversation.deployment", _("déploiement"))
+    deployment = linked("turn.conversation.deployment", _("guichet"))
     has_decide_permission = open_to("chat.view_turn", "chat.change_feedback")
 
     @admin.action(description=_("Remettre à traiter"), permissions=["decide"])

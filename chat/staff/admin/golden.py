@@ -158,7 +158,7 @@ class WhatIfForm(OtherSettingsForm):
         if not self.settings:
             raise forms.ValidationError(gettext("Changez au moins un réglage."))
         if data["golden_set"] and data["golden_set"].deployment_id != data["deployment"].pk:
-            self.add_error("golden_set", gettext("Ce jeu est celui d’un autre déploiement."))
+            self.add_error("golden_set", gettext("Ce jeu est celui d’un autre guichet."))
         return data
 
 
@@ -242,7 +242,7 @@ class GoldenRunAdmin(ReadOnlyAdmin):
     def figures(self, run: Any) -> str:
         return f"{run.asked} / {run.total}"
 
-    where = linked("deployment", _("déploiement"))
+    where = linked("deployment", _("guichet"))
 
     @admin.display(description=_("ce qui change"))
     def changed(self, run: GoldenRun) -> str:

@@ -62,7 +62,7 @@ class ApiKeyAdmin(StaffAdmin):
     def shown_prefix(self, key: ApiKey) -> str:
         return f"{key.prefix}…" if key.prefix else "–"
 
-    @admin.display(description=_("déploiements"))
+    @admin.display(description=_("guichets"))
     def opened(self, key: ApiKey) -> str:
         if key.all_deployments:
             return gettext("tous")

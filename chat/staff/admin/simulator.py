@@ -59,7 +59,7 @@ class OtherSettingsForm(forms.Form):
     """A deployment, and other settings for it: an empty field leaves one as it is."""
 
     deployment = forms.ModelChoiceField(
-        label=_("Déploiement"),
+        label=_("Guichet"),
         queryset=Deployment.objects.select_related("agent").order_by("name"),
         widget=UnfoldAdminSelectWidget,
         empty_label=None,

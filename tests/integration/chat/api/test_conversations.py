@@ -146,7 +146,7 @@ class RagChatTests(LibraryCase):
             ({"message": "a" * 9000}, 422, "message"),
             ({"message": "Où ?", "conversationId": "x"}, 422, "conversationId"),
             ({"message": "Où ?", "conversationId": str(uuid.uuid4())}, 404, "conversation"),
-            ({"message": "Où ?", "deployment": "nulle-part"}, 404, "déploiement"),
+            ({"message": "Où ?", "deployment": "nulle-part"}, 404, "guichet"),
         ):
             got, text = await self.post(AsyncClient(), **body)
             assert got == status, text
