@@ -183,6 +183,8 @@ class Turn(models.Model):
     )
     #: A tool whose result depends on who asks was used: the answer is nobody else's.
     is_personal = models.BooleanField(_("réponse personnelle"), default=False)
+    #: The same question came again within minutes (`chat.runs.afterwards`).
+    asked_again = models.BooleanField(default=False, db_default=False, editable=False)
     #: The agent's name then; empty where the deployment had one agent.
     answered_by = models.CharField(_("agent"), max_length=200, blank=True, default="")
     trace = models.JSONField(_("trace"), default=list, blank=True)
@@ -602,6 +604,7 @@ class DailyCount(models.Model):
     milliseconds = models.PositiveBigIntegerField(default=0)
     up = models.PositiveIntegerField(default=0)
     down = models.PositiveIntegerField(default=0)
+    resolved = models.PositiveIntegerField(default=0, db_default=0)
 
     class Meta:
         default_permissions = ()

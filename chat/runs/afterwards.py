@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -16,7 +17,7 @@ from django.db.models import F
 from agents.database import in_database, short_write
 from agents.effective import EffectiveConfig, current_config
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, language_model
-from chat.models import AnswerSource, Turn, TurnStatus
+from chat.models import AnswerSource, Message, Role, Turn, TurnStatus
 from chat.thread.messages import check_isolation, earlier_versions
 from chat.thread.turns import is_unnamed, rename_conversation
 from chat.thread.verdicts import report_again
@@ -24,10 +25,14 @@ from chat.turn.prompt import load_exchanges
 from chat.turn.values import Exchange, Trace, TurnRequest, TurnResult
 from faqs.answers import record_served
 from faqs.learning import Learned
+from faqs.second_key.same_question import ask_the_same
 from faqs.unanswered import Unanswered, keep_unanswered
 from tools_registry.execution import record_selected
 
 logger = logging.getLogger(__name__)
+
+#: Who asks the same again within this time did not get what was asked for.
+ASKED_AGAIN = timedelta(minutes=10)
 
 
 async def settle(request: TurnRequest, result: TurnResult) -> None:
@@ -47,10 +52,23 @@ def _settle(turn_id: uuid.UUID, result: TurnResult) -> None:
         record_selected(result.chosen_tools)
     if result.status is not TurnStatus.DONE:
         return
+    _mark_asked_again(turn_id)
     if result.unanswered is not None:
         _keep_question(turn_id, result.unanswered)
     if result.learning is not None and _stands(turn_id):
         _remember(turn_id, result.learning, result.trace)
+
+
+def _mark_asked_again(turn_id: uuid.UUID) -> None:
+    """Mark the turns of the minutes before in the same conversation whose question this turn's question repeats."""
+    asked = Message.objects.filter(turn=turn_id, role=Role.USER).select_related("turn").first()
+    if asked is None or asked.turn is None:
+        return
+    start = asked.turn.started_at
+    recent = Turn.objects.filter(started_at__gte=start - ASKED_AGAIN, started_at__lt=start)
+    before = Message.objects.for_conversation(asked.conversation_id).filter(role=Role.USER, turn__in=recent)
+    same = [each.pk for each in before if ask_the_same(each.content, asked.content)]
+    Turn.objects.filter(messages__in=same).update(asked_again=True)
 
 
 def _keep_question(turn_id: uuid.UUID, question: Unanswered) -> None:

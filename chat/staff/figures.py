@@ -9,9 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import Any, cast
+from typing import Any
 
-from django import forms
 from django.db.models import Case, Count, F, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import TruncDate
 from django.http import HttpRequest, HttpResponse
@@ -21,9 +20,8 @@ from django.utils.text import Truncator
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
-from unfold.widgets import UnfoldAdminSelectWidget
 
-from agents.admin_base import admin_page, admin_url, require
+from agents.admin_base import admin_page, admin_url, database_keys, require
 from agents.database import short_write
 from agents.jobs import Held
 from agents.models import Deployment
@@ -32,7 +30,7 @@ from chat.models import OPEN_STATUSES, AnswerSource, Conversation, DailyCount, T
 
 #: What tells the rows of a day apart, and what is added up in each.
 KEYS = ("deployment_id", "ending")
-SUMS = ("turns", "llm_calls", "prompt_tokens", "completion_tokens", "timed", "milliseconds", "up", "down")
+SUMS = ("turns", "llm_calls", "prompt_tokens", "completion_tokens", "timed", "milliseconds", "up", "down", "resolved")
 _Sums = dict[tuple[date, int | None, str], Counter[str]]
 
 #: The exit of an answered question, else how it ended.
@@ -44,6 +42,8 @@ _ENDING = Case(
 )
 #: A turn that was begun again waited for somebody in between.
 _IS_TIMED = Q(status=TurnStatus.DONE, run=0, finished_at__isnull=False)
+_IS_ANSWERED = Q(status=TurnStatus.DONE) & ~Q(answer_source__in=("", AnswerSource.GUARD_RAIL, AnswerSource.ROUND_LIMIT))
+_IS_REPORTED = Q(feedback__verdict="down", feedback__withdrawn_at=None)
 _DAY = TruncDate("started_at")
 _COUNTED = {
     "turns": Count("pk"),
@@ -53,7 +53,8 @@ _COUNTED = {
     "timed": Count("pk", filter=_IS_TIMED),
     "milliseconds": Sum(F("finished_at") - F("started_at"), filter=_IS_TIMED),
     "up": Count("pk", filter=Q(feedback__verdict="up", feedback__withdrawn_at=None)),
-    "down": Count("pk", filter=Q(feedback__verdict="down", feedback__withdrawn_at=None)),
+    "down": Count("pk", filter=_IS_REPORTED),
+    "resolved": Count("pk", filter=_IS_ANSWERED & Q(asked_again=False) & ~_IS_REPORTED),
 }
 
 
@@ -232,6 +233,7 @@ def _tiles(of: Totals) -> dict[str, str]:
     return {
         _("Questions"): number(of.all["turns"]),
         _("Répondues sans modèle"): percent(of.kinds["stored"]["turns"], of.all["turns"]),
+        _("Taux de résolution"): percent(of.all["resolved"], of.all["turns"]),
         _("Avis favorables"): percent(of.all["up"], of.all["up"] + of.all["down"]),
         _("En échec"): percent(of.endings["failed"]["turns"], of.all["turns"]),
         _("Secondes par réponse"): number(seconds and seconds / 1000, 1),
@@ -297,40 +299,30 @@ PERIODS = (7, 30, 90, 365)
 _USUAL_DAYS = 30
 
 
-class DeploymentForm(forms.Form):
-    deployment = forms.ModelChoiceField(
-        label=gettext_lazy("Guichet"),
-        queryset=Deployment.objects.order_by("name"),
-        required=False,
-        empty_label=gettext_lazy("Tous"),
-        widget=UnfoldAdminSelectWidget,
-    )
-
-
 @require_safe
 def figures(request: HttpRequest) -> HttpResponse:
     """The tables of so many days up to today."""
     require(request, "chat.view_figures")
-    form = DeploymentForm(request.GET)
-    field = cast("forms.ModelChoiceField[Deployment]", form.fields["deployment"])
-    field.queryset = visible(request, Deployment.objects.order_by("name"))
     days = next((each for each in PERIODS if str(each) == request.GET.get("days")), _USUAL_DAYS)
-    context: dict[str, Any] = {}
-    if form.is_valid():
-        today = timezone.localdate()
-        period = Period(today - timedelta(days=days - 1), today)
-        chosen: Deployment | None = form.cleaned_data["deployment"]
-        own = None if limit_of(request.user) is None else list(field.queryset.values_list("pk", flat=True))
-        tiles, tables = report(period, own if chosen is None else [chosen.pk])
-        context = {"tiles": tiles, "tables": tables, "period": period}
-    more = {"deployment": request.GET["deployment"]} if request.GET.get("deployment") else {}
+    places = dict(visible(request, Deployment.objects.order_by("name")).values_list("pk", "name"))
+    chosen = [key for key in database_keys([request.GET.get("deployment", "")]) if key in places]
+    today = timezone.localdate()
+    period = Period(today - timedelta(days=days - 1), today)
+    own = None if limit_of(request.user) is None else list(places)
+    tiles, tables = report(period, chosen or own)
+    more = {"deployment": chosen[0]} if chosen else {}
     return admin_page(
         request,
         "admin/chat/turn/figures.html",
         model=Turn,
         title=_("Comment va le service"),
-        form=form,
-        days=days,
         periods=[(each, admin_url(Turn, "figures", days=each, **more), each == days) for each in PERIODS],
-        **context,
+        places=[
+            (name, admin_url(Turn, "figures", days=days, deployment=key), key in chosen) for key, name in places.items()
+        ],
+        everywhere=admin_url(Turn, "figures", days=days),
+        chosen=chosen,
+        period=period,
+        tiles=tiles,
+        tables=tables,
     )

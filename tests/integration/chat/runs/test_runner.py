@@ -430,6 +430,17 @@ class AfterwardsTests(RunnerCase):
         await self.runner.drain()
         assert not await UnansweredQuestion.objects.aexists()
 
+    async def test_question_asked_again_within_ten_minutes_marks_those_before(self) -> None:
+        other = "Où est la bibliothèque ?"
+        for minutes, question in ((11, KNOWN), (9, "horaires d’ouverture de la bibliothèque"), (8, other)):
+            turn = await in_database(make_exchange, self.conversation, question, "…")
+            asked_at = timezone.now() - timedelta(minutes=minutes)
+            await Turn.objects.filter(pk=turn.pk).aupdate(started_at=asked_at)
+        await told(self.runner, await start(self.runner, self.conversation, KNOWN))
+        await self.runner.drain()
+        marked = Turn.objects.order_by("started_at").values_list("asked_again", flat=True)
+        assert [each async for each in marked] == [False, True, False, False]
+
 
 class DeletedMeanwhileTests(TransactionTestCase):
     """A conversation that is deleted while something of its turn is being kept."""

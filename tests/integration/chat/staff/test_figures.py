@@ -28,7 +28,7 @@ from chat.thread.verdicts import give_feedback, withdraw_feedback
 from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
 from tests.factories import make_conversation, make_deployment, make_turn, save_answer
 
-SUMS = "turns llm_calls prompt_tokens completion_tokens timed up down".split()
+SUMS = "turns llm_calls prompt_tokens completion_tokens timed up down resolved".split()
 
 
 def local_day(moment: datetime) -> date:
@@ -61,6 +61,8 @@ class ByHand:
                 self.milliseconds[key] += int((turn.finished_at - turn.started_at).total_seconds() * 1000)
             if verdict := Feedback.objects.filter(turn=turn, withdrawn_at=None).first():
                 sums[verdict.verdict] += 1
+            is_answered = turn.status == "done" and turn.answer_source in ("llm", "memory_guard")
+            sums["resolved"] += is_answered and not turn.asked_again and (verdict is None or verdict.verdict == "up")
 
     def as_plain(self) -> dict[Any, dict[str, int]]:
         return {key: {name: sums[name] for name in SUMS} for key, sums in self.counts.items()}
@@ -86,11 +88,12 @@ def past_turn(conversation: Conversation, asked_at: datetime, **columns: Any) ->
 
 #: Late in the evening of a day that has 25 hours in Paris; a step goes over midnight.
 START = datetime(2025, 10, 26, 21, 0, tzinfo=UTC)
-EVENTS = "ask end rate withdraw reopen delete purge merge pass_time next_day".split()
+EVENTS = "ask end repeat rate withdraw reopen delete purge merge pass_time next_day".split()
 #: How a turn ends.
 ENDS: list[dict[str, Any]] = [
     {"answer_source": "llm", "llm_calls": 2, "prompt_tokens": 900, "completion_tokens": 70},
     {"answer_source": "memory_guard"},
+    {"answer_source": "guard_rail"},
     {"status": TurnStatus.FAILED, "error_code": "llm_timeout"},
 ]
 
@@ -125,7 +128,11 @@ class Desk:
         run = Turn.objects.filter(pk=claimed.turn.pk).values_list("run", flat=True).first()
         if run is None:
             return
-        save_answer(claimed, "answer", run=run, **ENDS[at % 3])
+        save_answer(claimed, "answer", run=run, **ENDS[at % 4])
+
+    def repeat(self, at: int) -> None:
+        if turn := self._turn(at, "done"):
+            Turn.objects.filter(pk=turn.pk).update(asked_again=True)
 
     def rate(self, at: int) -> None:
         if turn := self._turn(at, "done"):
@@ -209,9 +216,7 @@ class CountingTest(TestCase):
 
     def test_worker_puts_the_same_counts_of_a_day_together_at_night(self) -> None:
         for _number in range(3):
-            conversation = make_conversation(self.deployment)
-            past_turn(conversation, START)
-            conversation.delete()
+            past_turn(make_conversation(self.deployment), START).conversation.delete()
         assert DailyCount.objects.count() == 3
         carry_out(ensure(JobKind.RETENTION).pk, in_background=True)
         carry_out(ensure(JobKind.FIGURES).pk, in_background=True)
@@ -269,6 +274,7 @@ class TotalsTest(TestCase):
         assert [found.saved(name) for name in names] == [4, 2000, 200, pytest.approx(8000)]
         with mock.patch("chat.staff.figures.timezone.localdate", return_value=LAST):
             page = superuser_client().get(ADDRESS, {"days": "7"})
+        assert page.context["tiles"]["Taux de résolution"] == "66,7\xa0%"  # 4 of 6: one refused, one failed
         rows = {row[0]: row for table in page.context["tables"] if table.key == "savings" for row in table.rows}
         assert rows["Tokens lus"][2] == "2\xa0000,0"
 
@@ -276,26 +282,20 @@ class TotalsTest(TestCase):
 class LimitedFiguresTest(TestCase):
     """Whoever works on some agents reads of their deployments alone, by figures and by name."""
 
-    def setUp(self) -> None:
+    def test_figures_and_names_are_those_of_their_own_and_of_nobody_where_there_is_none(self) -> None:
         for name in ("Accueil", "Mairie"):
             past_turn(make_conversation(make_deployment(name=name)), timezone.now())
-        self.person = make_staff("chat.view_figures")
-        self.limit = AgentLimit.objects.create(user=self.person)
-        self.own = Deployment.objects.get(name="Mairie")
-
-    def test_nothing_is_told_to_whoever_has_no_deployment(self) -> None:
-        page = client_of(self.person).get(ADDRESS)
-        assert page.context["tiles"]["Questions"] == "0"
-
-    def test_figures_and_names_are_those_of_their_own(self) -> None:
-        self.limit.agents.add(self.own.agent_id)
-        page = client_of(self.person).get(ADDRESS)
-        assert [str(each) for each in page.context["form"].fields["deployment"].queryset] == ["Mairie"]
+        person = make_staff("chat.view_figures")
+        limit = AgentLimit.objects.create(user=person)
+        assert client_of(person).get(ADDRESS).context["tiles"]["Questions"] == "0"
+        limit.agents.add(Deployment.objects.get(name="Mairie").agent_id)
+        page = client_of(person).get(ADDRESS)
         assert page.context["tiles"]["Questions"] == "1"
         self.assertNotContains(page, "Accueil")
         other = Deployment.objects.get(name="Accueil")
-        asked = client_of(self.person).get(ADDRESS, {"deployment": other.pk})
-        assert "tables" not in asked.context
+        asked = client_of(person).get(ADDRESS, {"deployment": other.pk})
+        assert asked.context["tiles"]["Questions"] == "1"
+        self.assertNotContains(asked, "Accueil")
 
 
 class FiguresPageTest(TestCase):
