@@ -59,14 +59,7 @@ class ToolReportedError(ToolError):
 
 
 class ToolServerError(ToolFailedError):
-    """The server says that it failed itself; its words (`str(error)`) are for the model, and the breaker counts it."""
-
-
-class ToolSuspendedError(ToolError):
-    """Its circuit breaker is open: it failed several times in a row, and is left alone for a while."""
-
-    code = "tool_suspended"
-    default_message = _("Cet outil a échoué plusieurs fois de suite ; il est suspendu pour quelques instants.")
+    """The server says that it failed itself; its words (`str(error)`) are for the model."""
 
 
 class ToolSourceError(ToolError):

@@ -1,14 +1,13 @@
 """Running the tools that a model asked for: every call ends as a `ToolResult`, in the order of the calls.
 
 Nothing a tool does raises: a failure is a result that the model reads. The wall of tags is checked again here. A thread
-cannot be stopped: a tool that outlives its timeout goes on unheard, and one that keeps failing is suspended.
+cannot be stopped: a tool that outlives its timeout goes on unheard.
 """
 
 import asyncio
 import json
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,7 +30,6 @@ from tools_registry.errors import (
     ToolForbiddenError,
     ToolReportedError,
     ToolServerError,
-    ToolSuspendedError,
     ToolTimeoutError,
     UnknownToolError,
 )
@@ -48,32 +46,6 @@ TOOL_PARALLEL_CALLS = 4
 #: Longer arguments are refused; a longer result is cut before the model sees it.
 TOOL_MAX_ARGUMENT_CHARACTERS = 20_000
 TOOL_MAX_RESULT_CHARACTERS = 20_000
-#: So many failures in a row suspend a tool for so long, in each process.
-TOOL_BREAKER_FAILURES = 5
-TOOL_BREAKER_SECONDS = 30.0
-
-
-class Breaker:
-    """Counts the failures of a tool in a row; after too many of them it is left alone for a while."""
-
-    def __init__(self) -> None:
-        self._failures = 0
-        self._open_until = 0.0
-
-    @property
-    def is_open(self) -> bool:
-        return self._failures >= TOOL_BREAKER_FAILURES and time.monotonic() < self._open_until
-
-    def succeeded(self) -> None:
-        self._failures = 0
-
-    def failed(self) -> None:
-        self._failures += 1
-        self._open_until = time.monotonic() + TOOL_BREAKER_SECONDS
-
-
-breakers: defaultdict[str, Breaker] = defaultdict(Breaker)
-
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -245,9 +217,6 @@ def _as_text(value: object) -> str:
 
 
 async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> object:
-    breaker = breakers[spec.name]
-    if breaker.is_open:
-        raise ToolSuspendedError(f"The tool {spec.name} failed too often.")
     bridge = in_database if spec.uses_database else in_thread
     seconds = spec.timeout_seconds or TOOL_TIMEOUT_SECONDS
     try:
@@ -257,20 +226,13 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
                 bridge = in_database if value.uses_database else in_thread
                 value = await bridge(value.run)
     except TimeoutError as error:
-        breaker.failed()
         raise ToolTimeoutError(f"The tool {spec.name} took longer than {seconds} s.") from error
-    except (InvalidToolArgumentsError, ToolReportedError):
-        breaker.succeeded()
-        raise
     except ToolError:
-        breaker.failed()
         raise
     except Exception as error:  # the code of a tool is not ours
-        breaker.failed()
         # Its type only: what a tool says of its failure may name persons.
         logger.error("The tool %s failed (%s).", spec.name, type(error).__name__)
         raise ToolFailedError(f"{type(error).__name__} in {spec.name}.") from error
-    breaker.succeeded()
     return value
 
 

@@ -4,7 +4,6 @@ import json
 import threading
 import time
 from typing import Any
-from unittest import mock
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group, User
@@ -13,8 +12,7 @@ from django.test import TestCase
 from tests.constants import override
 from tests.factories import declared_tools, make_tool, make_user
 from tests.waiting import PATIENCE_SECONDS
-from tools_registry.errors import ToolFailedError
-from tools_registry.execution import TOOL_BREAKER_SECONDS, ToolCall, ToolContext, ToolResult, breakers, execute_calls
+from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import ToolOverride
 from tools_registry.tool import NextStep, ToolSpec
 
@@ -22,9 +20,6 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 
 class ExecutionCase(TestCase):
-    def setUp(self) -> None:
-        breakers.clear()
-
     async def run_calls(
         self, *calls: ToolCall, tools: list[ToolSpec], user_id: int | None = None, **more: Any
     ) -> list[ToolResult]:
@@ -141,29 +136,6 @@ class ParallelTests(ExecutionCase):
         await self.run_calls(*calls, tools=[make_tool("work", invoke=work)])
 
         assert most == 2
-
-
-@override(TOOL_BREAKER_FAILURES=2)
-class BreakerTests(ExecutionCase):
-    async def test_tool_that_keeps_failing_is_suspended_then_tried_again(self) -> None:
-        works = False
-
-        def sometimes(_arguments: Any, _context: Any) -> object:
-            if not works:
-                raise ToolFailedError("down")
-            return "up"
-
-        spec = make_tool("flaky", invoke=sometimes)
-        # By a clock of its own: a machine that stalls for a moment ends no suspension.
-        with mock.patch("tools_registry.execution.time") as clock:
-            clock.monotonic.return_value = 1_000.0
-            errors = [(await self.run_one(spec)).error for _ in range(3)]
-            works = True
-            clock.monotonic.return_value += TOOL_BREAKER_SECONDS
-            after = await self.run_one(spec)
-
-        assert errors == ["tool_failed", "tool_failed", "tool_suspended"]
-        assert after.success
 
 
 class UsageTests(ExecutionCase):

@@ -21,7 +21,7 @@ from tests.servers.model_server import _schema_fault
 from tests.servers.web_site import Answer, Site, web_site
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.errors import ToolError, ToolSourceError
-from tools_registry.execution import ToolCall, ToolContext, ToolResult, breakers, execute_calls
+from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.base import header_problem, reach_of, resolved_headers
 from tools_registry.sources.remote import refresh_source
@@ -245,7 +245,6 @@ class ServiceCase(TestCase):
         self.enterContext(override_settings(TOOL_INTERNAL_HOSTS=[self.host]))
         secret = {"TOOL_SECRET_SHOP": "s3cret", "TOOL_SECRET_SHOP_HOSTS": self.host}
         self.enterContext(mock.patch.dict(os.environ, secret))
-        breakers.clear()
 
     def read(self, document: Any, **more: Any) -> None:
         """Read a document, and permit its tools."""
@@ -325,13 +324,12 @@ class OperationTests(ServiceCase):
         self.site.fallback = Answer(b"\x89PNG\r\n\x00\x00", "image/png")
         assert self.run_tool("look") == "(image/png, 8 bytes: not a text, not shown)"
 
-    def test_refusals_and_failures_of_the_service_are_told_and_failures_count(self) -> None:
-        for status, code, failures in ((404, "tool_reported_error", 0), (503, "tool_failed", 1)):
+    def test_refusals_and_failures_of_the_service_are_told(self) -> None:
+        for status, code in ((404, "tool_reported_error"), (503, "tool_failed")):
             self.site.fallback = Answer('{"reason": "the shelf fell down"}', JSON, status)
             told = self.run_tool("look")
             assert told["code"] == code
             assert "the shelf fell down" in told["detail"]
-            assert breakers["s0_look"]._failures == failures
 
     def test_redirect_is_not_followed(self) -> None:
         self.site.fallback = Answer(status=302, headers={"Location": "http://169.254.169.254/"})
