@@ -416,6 +416,8 @@ class JobKind(models.TextChoices):
     RECOVER = "recover", _("Reprise des travaux")
     RETENTION = "retention", _("Nettoyage")
     FIGURES = "figures", _("Compte des jours")
+    #: Of each person who wants it, every night.
+    WORK_MAIL = "work_mail", _("Courriel du travail du jour")
     #: No work: a worker that lives holds this row.
     WORKER = "worker", _("Worker")
     #: No work: what readiness writes to see that the database can be written.

@@ -1,9 +1,11 @@
 """The first page of the admin, its sidebar, and the page of its less common lists; the setting `UNFOLD` names them.
 
 Each line of today's work has its count and one click to its remedy. It is shown to whoever may act on it, and only
-while something waits; it costs one bounded query. `DAILY` is what staff open every day; the rest is listed by Django.
+while something waits; it costs one bounded query. Who wants it gets these lines by mail, at night: an open job stands
+for the wish. `DAILY` is what staff open every day; the rest is listed by Django.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,22 +13,27 @@ from typing import Any
 
 from django.apps import apps
 from django.conf import settings
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.core.mail import send_mail
+from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.text import capfirst
+from django.utils.translation import get_language, gettext, override
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from agents.admin.deployments import FIRST_AGENT_RIGHTS
 from agents.admin_base import Tone, admin_url, duration_text, moment_text
-from agents.jobs import waiting_seconds, worker_state
+from agents.jobs import Held, Outcome, cancel, enqueue, waiting_seconds, worker_state
 from agents.llm.base import language_model
-from agents.models import Agent, JobStatus
+from agents.models import OPEN_JOBS, Agent, Job, JobKind, JobStatus
+from agents.retention import next_night
 from agents.roles import limit_of, may_reach, visible
 from chat.models import Feedback, Turn, TurnStatus
 from chat.telemetry import MODEL_SEEN
@@ -42,6 +49,8 @@ from faqs.models import (
 )
 from knowledge.models import Document, DocumentStatus, IndexBuild, PageState, WebSource
 
+logger = logging.getLogger(__name__)
+
 Words = str | Promise
 
 #: The front page counts what waits up to here, and says "1,000+" beyond.
@@ -53,15 +62,64 @@ _UNREACHABLE = (PageState.GONE, PageState.LEFT)
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Fill the first page (the setting `UNFOLD` names this function)."""
-    waiting = (each.line(request) for each in WAITING)
-    lines = (_worker(request), _model(request), *waiting)
     return {
         **context,
-        "work": [line for line in lines if line is not None],
+        "work": _work(request),
+        "may_choose_mail": settings.HAS_MAIL and bool(getattr(request.user, "email", "")),
+        "gets_mail": _mail_jobs(request).exists(),
         "begin": _begin(request),
         "figures": admin_url(Turn, "figures") if request.user.has_perm("chat.view_figures") else "",
         "has_language_model": language_model() is not None,
     }
+
+
+def _work(request: HttpRequest) -> "list[Line]":
+    waiting = (each.line(request) for each in WAITING)
+    lines = (_worker(request), _model(request), *waiting)
+    return [line for line in lines if line is not None]
+
+
+def _mail_jobs(request: HttpRequest) -> QuerySet[Job]:
+    return Job.objects.filter(kind=JobKind.WORK_MAIL, key=str(request.user.pk), status__in=OPEN_JOBS)
+
+
+@require_POST
+def choose_mail(request: HttpRequest) -> HttpResponse:
+    """Begin or end the mail of the day's work to whoever asks, in the language in which they read."""
+    if (job := _mail_jobs(request).first()) is not None:
+        cancel(job)
+        messages.success(request, gettext("Vous ne recevrez plus ce courriel."))
+    elif settings.HAS_MAIL:
+        site = request.build_absolute_uri("/").rstrip("/")
+        payload = {"site": site, "language": get_language()}
+        with transaction.atomic():
+            job = enqueue(JobKind.WORK_MAIL, key=str(request.user.pk), payload=payload)
+            Job.objects.filter(pk=job.pk).update(not_before=next_night(timezone.now()))
+        messages.success(request, gettext("Un courriel partira chaque nuit, si quelque chose vous attend."))
+    return HttpResponseRedirect(reverse("admin:index"))
+
+
+def mail_work(held: Held) -> Outcome:
+    """Mail the lines of the first page to the person of this job, if there are any; the next night again."""
+    user = User.objects.filter(pk=held.job.key).first()
+    if user is None:
+        return Outcome()
+    request, now, site = HttpRequest(), timezone.now(), held.job.payload["site"]
+    request.user = user
+    today = {"sent": str(timezone.localdate(now))}
+    with override(held.job.payload["language"]):
+        may_read = settings.HAS_MAIL and user.is_active and user.is_staff and user.email
+        # Whose process was killed is not mailed twice.
+        if may_read and held.job.report != today and (lines := _work(request)):
+            texts = [f"{line.count} – {line.title}".lstrip(" –") + f"\n{site}{line.address}" for line in lines]
+            stop = gettext("Pour ne plus recevoir ce courriel : %(address)s")
+            texts.append(stop % {"address": site + reverse("admin:index")})
+            held.keep(report=today)
+            try:
+                send_mail(gettext("Le travail du jour"), "\n\n".join(texts), None, [user.email])
+            except (OSError, ValueError) as error:  # Its text may hold the address.
+                logger.warning("The mail of the day's work to user %s failed: %s", user.pk, type(error).__name__)
+    return Outcome(again_at=next_night(now))
 
 
 def _begin(request: HttpRequest) -> tuple[str, Words] | None:
@@ -114,16 +172,12 @@ def _worker(request: HttpRequest) -> Line | None:
     is_down = workers.state == "silent" or (workers.state == "never" and is_waited_for)
     if not is_down or not request.user.has_perm("knowledge.view_indexbuild"):
         return None
-    address = admin_url(IndexBuild, "changelist", status__exact=JobStatus.QUEUED)
-    title, remedy = _("Le travail de fond est à l’arrêt"), _("Voir ce qui attend")
     why: Words = _("Aucun worker n’a encore été vu : démarrez-en un.")
     if workers.seen_at is not None:
-        since, moment = duration_text(workers.seconds or 0.0), moment_text(workers.seen_at)
-        why = _("Aucun worker n’a été vu depuis %(since)s (%(moment)s) : démarrez-en un.") % {
-            "since": since,
-            "moment": moment,
-        }
-    return Line(title, address, remedy, "bad", why=why)
+        seen = {"since": duration_text(workers.seconds or 0.0), "moment": moment_text(workers.seen_at)}
+        why = _("Aucun worker n’a été vu depuis %(since)s (%(moment)s) : démarrez-en un.") % seen
+    address = admin_url(IndexBuild, "changelist", status__exact=JobStatus.QUEUED)
+    return Line(_("Le travail de fond est à l’arrêt"), address, _("Voir ce qui attend"), "bad", why=why)
 
 
 def _model(request: HttpRequest) -> Line | None:

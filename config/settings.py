@@ -335,6 +335,7 @@ JOBS = {
     "recover": "agents.jobs.recover_all",
     "retention": "agents.retention.retain",
     "figures": "chat.staff.figures.merge_counts",
+    "work_mail": "config.home.mail_work",
     "golden": "chat.staff.golden.ask_golden_questions",
     "model_check": "chat.staff.model_check.check_model",
 }

@@ -75,8 +75,8 @@ class Doors:
 
 
 @contextmanager
-def locked(site: Site, process: WebProcess) -> Iterator[None]:
-    """Another process holds the writer's lock."""
+def locked(site: Any, process: object = None) -> Iterator[None]:
+    """Another process holds the writer's lock of this site."""
     path = site.environment["DATABASE_URL"].removeprefix("sqlite:///")
     other = sqlite3.connect(path, isolation_level=None, timeout=30)
     other.execute("BEGIN IMMEDIATE")

@@ -2,12 +2,9 @@
 the widget.
 """
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from playwright.sync_api import BrowserContext, Page, expect
 
+from tests.contracts.test_storage import locked
 from tests.e2e.conftest import LiveSite
 from tests.e2e.test_chat_page import ask
 from tests.e2e.test_widget import KNOWN, Hosts, context, host, opened
@@ -16,18 +13,6 @@ __all__ = ["context", "host"]
 
 KEPT = "Votre question est gardée"
 ANSWER = "deux ans"
-
-
-@contextmanager
-def locked(site: LiveSite) -> Iterator[None]:
-    """Somebody else writes, for as long as this lasts."""
-    path = site.environment["DATABASE_URL"].removeprefix("sqlite:///")
-    other = sqlite3.connect(path, isolation_level=None, timeout=30)
-    other.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        other.close()
 
 
 def test_question_on_the_page_waits_for_the_database(page: Page, live_site: LiveSite) -> None:

@@ -6,10 +6,14 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from django.test import TestCase
+from django.contrib.auth.models import User
+from django.core import mail
+from django.core.mail import EmailMessage
+from django.test import TestCase, override_settings
 from django.utils import timezone
 
-from agents.models import JobKind, JobStatus
+from agents.jobs import carry_out
+from agents.models import AgentLimit, Job, JobKind, JobStatus
 from chat.models import Feedback, Turn, TurnStatus, Verdict
 from chat.telemetry import MODEL_SEEN
 from config.home import Line
@@ -44,8 +48,6 @@ class TodaysWorkTest(TestCase):
         client = client_of(make_staff(*rights)) if rights else superuser_client()
         return {str(line.title): line for line in client.get("/admin/").context["work"]}
 
-    # One of each kind of work.
-
     def add_report(self, question: str = "Où est la gare ?", **overrides: Any) -> Feedback:
         turn = make_exchange(make_conversation(self.deployment, **overrides), question, "Là.")
         return Feedback.objects.create(turn=turn, verdict=Verdict.DOWN)
@@ -78,8 +80,6 @@ class TodaysWorkTest(TestCase):
         IndexBuild.objects.create(agent=make_deployment().agent, kind=JobKind.REBUILD, status=JobStatus.FAILED)
         make_exchange(make_conversation(self.deployment), "Panne ?", "", status=TurnStatus.FAILED)
 
-    # --- The lines -------------------------------------------------------------------------------
-
     def test_every_kind_of_work_has_its_line_and_its_list_opens_on_it(self) -> None:
         self.add_one_of_each()
         client = superuser_client()
@@ -103,8 +103,10 @@ class TodaysWorkTest(TestCase):
             Feedback.objects.filter(pk=report.pk).update(**{column: now})
             assert title not in self.lines()
 
-    def test_what_nobody_may_use_again_is_nobodys_work(self) -> None:
+    def test_what_nobody_may_use_again_or_was_made_up_for_is_no_work(self) -> None:
         self.add_report(is_temporary=True)
+        for status in (JobStatus.FAILED, JobStatus.DONE):
+            IndexBuild.objects.create(agent=self.agent, kind=JobKind.SYNC, status=status)
         assert self.lines() == {}
 
     def test_failed_answers_of_the_last_days_open_on_these_alone(self) -> None:
@@ -117,11 +119,6 @@ class TodaysWorkTest(TestCase):
         assert "e=1" not in response.request["QUERY_STRING"]
         assert response.context["cl"].result_count == 1
 
-    def test_a_failed_job_that_was_made_up_for_is_no_work(self) -> None:
-        for status in (JobStatus.FAILED, JobStatus.DONE):
-            IndexBuild.objects.create(agent=self.agent, kind=JobKind.SYNC, status=status)
-        assert "Indexations en échec" not in self.lines()
-
     def test_a_model_that_fails_is_said_and_one_that_answers_again_is_not(self) -> None:
         title = "Le modèle de langage ne répond pas"
         with mock.patch("config.home.language_model", return_value=object()):
@@ -130,8 +127,6 @@ class TodaysWorkTest(TestCase):
             assert title in self.lines()
             MODEL_SEEN.note(failed=False)
             assert title not in self.lines()
-
-    # --- For whom --------------------------------------------------------------------------------
 
     def test_a_line_is_for_those_who_may_act_on_it(self) -> None:
         self.add_one_of_each()
@@ -142,7 +137,38 @@ class TodaysWorkTest(TestCase):
         assert "Réponses signalées comme fausses" not in self.lines("chat.view_turn")
         assert self.lines("agents.view_agent") == {}
 
-    # --- On big tables ---------------------------------------------------------------------------
+    def night(self, *people: User) -> dict[str, EmailMessage]:
+        """What the job of each of them sends, by address."""
+        mail.outbox.clear()
+        for person in people:
+            job = Job.objects.get(kind=JobKind.WORK_MAIL, key=str(person.pk), not_before__gt=timezone.now())
+            Job.objects.filter(pk=job.pk).update(not_before=None)
+            carry_out(job.pk, in_background=True)
+        return {message.to[0]: message for message in mail.outbox}
+
+    @override_settings(HAS_MAIL=True)
+    def test_who_chose_it_gets_what_waits_for_them_by_mail_once_a_night_in_their_language(self) -> None:
+        right = "knowledge.change_document"
+        reader, limited, idle = (make_staff(right, email=f"{name}@example.org") for name in ("a", "b", "c"))
+        AgentLimit.objects.create(user=limited).agents.add(self.agent)
+        AgentLimit.objects.create(user=idle)
+        for person, language in ((reader, "en"), (limited, "fr"), (idle, "fr")):
+            client = client_of(person)
+            self.assertContains(client.get("/admin/"), "Recevoir ce travail")
+            client.post("/admin/work-mail/", HTTP_ACCEPT_LANGUAGE=language)
+        for agent in (self.agent, make_deployment().agent):
+            Document.objects.create(agent=agent, name="a.doc", status="failed")
+        sent = self.night(reader, limited, idle)
+        address = "http://testserver/admin/knowledge/document/?status__exact=failed"
+        assert "2 – Documents that cannot be read, or failed\n" + address in sent["a@example.org"].body
+        assert "1 – Documents illisibles ou en échec\n" + address in sent["b@example.org"].body
+        assert sorted(sent) == ["a@example.org", "b@example.org"]
+        assert self.night(reader) == {}  # The same day again: its process had been killed.
+        Job.objects.filter(kind=JobKind.WORK_MAIL).update(report={})
+        with mock.patch("config.home.send_mail", side_effect=ConnectionRefusedError):
+            assert self.night(reader) == {}
+        client_of(limited).post("/admin/work-mail/")
+        assert [job.key for job in Job.objects.filter(kind=JobKind.WORK_MAIL).due()] == []
 
     def test_ten_times_as_much_takes_no_query_more(self) -> None:
         client = superuser_client()
