@@ -187,7 +187,7 @@ class Knobs:
         tab=_("Questions sans réponse"),
     )
     match_count: int = knob(
-        _("passages recherchés"), _("Nombre de passages donnés au modèle de langage."), 6, (1, 50), tab=_("Recherche")
+        _("passages recherchés"), _("Nombre de passages donnés au modèle de langage."), 5, (1, 50), tab=_("Recherche")
     )
     match_threshold: float = knob(
         _("similarité minimale d’un passage"), _("Pour le retenir. −1 : aucun minimum."), -1.0, _RATIO
@@ -228,6 +228,11 @@ class Knobs:
     llm_model: str = knob(_("modèle de langage"), _("Vide : celui de la variable LLM_MODEL."), "", 200, kind="line")
     temperature: float = knob(_("température"), _("De 0 (constant) à 2 (libre)."), 0.2, (0.0, 2.0))
     max_answer_tokens: int = knob(_("longueur maximale d’une réponse"), _("En tokens."), 1024, (16, 32_000))
+    strict_answers: bool = knob(
+        _("réponse du modèle sous contrôle strict"),
+        _("Pour un petit modèle : citer les passages dès que ceux de sa réponse ne nomment pas ce qui est demandé."),
+        False,
+    )
     context_tokens: int = knob(_("fenêtre du modèle"), _("En tokens, si le serveur ne la dit pas."), 0, (0, 10**7))
     generate_questions: bool = knob(
         _("questions écrites par le modèle"),

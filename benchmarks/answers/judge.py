@@ -13,7 +13,8 @@ _WORDS = {
 }
 _CITED = re.compile(r"\[(\d{1,3})\]")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n+")
+#: A citation behind the full stop belongs to the sentence before it.
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+(?!\[\d)|(?<=\])\s+(?=[A-ZÀ-Ý])|\n+")
 _CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 #: How a text says that the passages hold no answer.
 _REFUSAL = re.compile(
@@ -41,11 +42,11 @@ def numbers(text: str) -> set[str]:
 
 
 def language_of(text: str) -> str:
-    """`fr`, `en`, or nothing where the text is too short to say."""
+    """`fr`, `en`, `?` where both have as many small words, or nothing where the text has none of either."""
     counts = Counter(re.findall(r"[^\W\d_]+", _CODE.sub(" ", text).casefold()))
     found = {language: sum(counts[word] for word in words) for language, words in _WORDS.items()}
     best = max(found, key=lambda language: found[language])
-    return best if found[best] > min(found.values()) else ""
+    return best if found[best] > min(found.values()) else "?" if found[best] else ""
 
 
 def is_refusal(text: str) -> bool:

@@ -210,7 +210,7 @@ def _column(run: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     inside = [row for row in run if row["facts"]]
     outside = [row for row in run if not row["facts"]]
     said = [row for row in run if row["answer_source"] == "llm" and row["answer"]]
-    spoken = [row for row in said if len(row["answer"].split()) > 3]
+    spoken = [row for row in said if language_of(row["answer"])]
     cited = [citations(row["answer"], row["sources"]) for row in said if not is_refusal(row["answer"])]
     verdicts = Counter(row["verdict"] for row in inside)
     asked = [row for row in run if row["llm_calls"]]
@@ -230,7 +230,7 @@ def _column(run: Sequence[Mapping[str, Any]]) -> dict[str, str]:
             sum(row["verdict"] == "refused" or row["answer_source"] == "extractive" for row in outside), len(outside)
         ),
         "written by the model": str(len(said)),
-        "of which four words or more": str(len(spoken)),
+        "of which with small words of a language": str(len(spoken)),
         "**language right**": _share(sum(language_of(row["answer"]) == row["language"] for row in spoken), len(spoken)),
         "cites": _share(sum(each["cites"] for each in cited), len(cited)),
         "citations valid": _share(sum(each["citations_valid"] for each in cited), len(cited)),

@@ -166,7 +166,7 @@ CHECKS = {
     "citation": Check(
         _("Cite le passage, avec ses nombres"), _citation, _("Apprentissage de la mémoire : jamais seul.")
     ),
-    "refusal": Check(_("Dit que les passages ne répondent pas"), _refusal, _NO_MODEL),
+    "refusal": Check(_("Dit que les passages ne répondent pas"), _refusal, _("Contrôle strict de ses réponses : oui.")),
     "reasoning": Check(_("Ne montre pas son raisonnement"), _reasoning, _NO_MODEL),
     "units": Check(_("Écrit des questions en JSON"), _units, _("Écriture de questions : non.")),
     "tool_call": Check(_("Appelle un outil"), _tool_call, _("Outils : non.")),

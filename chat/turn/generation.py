@@ -79,12 +79,16 @@ CITATION = re.compile(r"[ \t\u00a0]*\[(\d{1,3})\]")
 #: So an answer begins that may turn out to be a call or a bare number: readers wait for more of it.
 UNDECIDED = re.compile(r"\A\s*(?:\{|<|\[\s*\{|```(?:json)?\s*(?:[\[{]|\Z)|[\W\d_]{0,40}\Z)")
 SENTENCE = re.compile(r"(?<=[.!?…])(?:[»\"”)]|[ ]?\[\d+\])*\s+|\n+")
+#: Citations behind a full stop: they belong to the sentence before it.
+_BEHIND = re.compile(r"([.!?…])((?:[ \u00a0]?\[\d+\])+)(?=\s|\Z)")
 _SENTENCE_END = re.compile(r"[.!?…:](?:\s|[»\"”)*]|\[\d|\Z)|\n")
 _MARKER = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+", re.MULTILINE)
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _YES_NO = re.compile(r"\A\W*(?:oui|non|si|yes|no)\b", re.IGNORECASE)
 #: Shorter answers may well be said twice in a row.
 _WORTH_REPEATING = 80
+#: A name or an acronym: capitals, but at the head of a sentence.
+_NAME = r"(?<![.?!]\s)(?<!^)\b[A-ZÀ-Ý][\w-]+|\b[A-Z]{2,}\b"
 #: The share of a question's words that a cited passage holds at least where it is about the same subject.
 _SAME_SUBJECT = 0.6
 #: The share of a statement's words that a passage holds at least which says it, and the words that make a statement.
@@ -133,17 +137,17 @@ def defect(reply: Reply, text: str, asked: Asked, *, by_tool: bool = False) -> s
 
 
 def attributed(text: str, asked: Asked) -> str:
-    """Add `[n]` to each statement that a passage says: most words, all numbers. A refusal and code stay as they are."""
-    if cited(text) or "```" in text or is_refusal(text):
+    """Add `[n]` to each statement without one that a passage says: most words, all numbers; refusals and code stay."""
+    if "```" in text or is_refusal(text):
         return text
     held = {each["n"]: (content_stems(each["text"]), values_in(each["text"])) for each in asked.sources}
-    pieces = re.split(f"({SENTENCE.pattern})", text)
+    pieces = re.split(f"({SENTENCE.pattern})", _BEHIND.sub(r"\2\1", text))
     for at, piece in enumerate(pieces):
         stems, values = content_stems(piece), values_in(_MARKER.sub("", piece), digits_only=True)
         shares = {n: len(stems & own) for n, (own, numbers) in held.items() if values <= numbers}
         best = max(shares, key=lambda n: (shares[n], -n), default=0)
         least = _SAID * len(stems) if len(stems) >= _STATEMENT else len(stems)
-        if stems and best and shares[best] >= least and piece.lstrip()[0] not in "#|":
+        if stems and best and shares[best] >= least and piece.lstrip()[0] not in "#|" and not cited(piece):
             said = piece.rstrip(" .!?…")
             pieces[at] = f"{said} [{best}]{piece[len(said) :]}"
     return "".join(pieces)
@@ -152,7 +156,7 @@ def attributed(text: str, asked: Asked) -> str:
 def _only_restates(text: str, asked: Asked) -> bool:
     """Whether an answer says no more than its question, in words that no sentence of what it cites confirms."""
     stems, question = content_stems(CITATION.sub("", _YES_NO.sub("", text))), content_stems(asked.question)
-    if not stems <= question or 2 * len(stems) <= len(question):
+    if not stems or not stems <= question:
         return False
     said = [sentence for each in _cited_passages(text, asked) for sentence in SENTENCE.split(str(each["text"]))]
     is_negated = _has_negation(text)
@@ -176,16 +180,23 @@ def _whole(source: Mapping[str, Any]) -> str:
 
 
 def _is_unvouched(text: str, asked: Asked) -> bool:
-    """Whether the passages of an answer hold less than half of its words, and where it cites them, of its question's.
+    """Whether an answer is the model's own word: no passage has a name of the question, or those that the answer cites
+    have less than half of the words that it adds to the question, or of all its words where they are about another subject.
 
-    A sentence that the answer is not there needs none. Passages of another language are not compared.
+    A sentence that the answer is not there needs no passage. Passages of another language are not compared.
     """
     passages = [each for each in _cited_passages(text, asked) if passage_language(each["text"]) in ("", asked.language)]
-    if not passages or is_refusal(text) or (cited(text) and not is_of_another_subject(text, asked)):
+    if not passages or is_refusal(text):
         return False
-    stems = content_stems(CITATION.sub("", text))
-    held = "\n".join([*map(_whole, passages), asked.previous_answer])
-    return not stems or 2 * len(stems & content_stems(held)) < len(stems)
+    stems = content_stems(CITATION.sub("", _YES_NO.sub("", text)))
+    held = content_stems("\n".join([*map(_whole, passages), asked.previous_answer]))
+    added = stems - content_stems(asked.question)
+    if not stems or 2 * len(added & held) < len(added):
+        return True
+    if 2 * len(stems & held) < len(stems) and is_of_another_subject(text, asked):
+        return True
+    given = "\n".join([*map(_whole, asked.sources), asked.previous_question, asked.previous_answer])
+    return not _stems(" ".join(re.findall(_NAME, asked.question))) <= _stems(given)
 
 
 def has_sentence(text: str) -> bool:
@@ -222,13 +233,13 @@ def unsupported(text: str, asked: Asked) -> list[str]:
 def is_of_another_subject(text: str, asked: Asked) -> bool:
     """Whether the passages that an answer cites lack the names, numbers or most words of its question."""
     numbers = cited(text)
-    passages = "\n".join(_whole(each) for each in asked.sources if each["n"] in numbers)
-    have = {common_stem(word) for word in words(fold(passages))}
-    telling = {common_stem(word) for word in words(fold(asked.question)) if word not in word_class("stop_words")}
-    names = re.findall(r"(?<![.?!]\s)(?<!^)\b[A-ZÀ-Ý][\w-]+|\b[A-Z]{2,}\b|\b\w*\d\w*\b", asked.question)
-    if any(common_stem(word) not in have for name in names for word in words(fold(name))):
-        return True
-    return bool(telling) and len(telling & have) < _SAME_SUBJECT * len(telling)
+    have = _stems("\n".join(_whole(each) for each in asked.sources if each["n"] in numbers))
+    names, telling = re.findall(rf"{_NAME}|\b\w*\d\w*\b", asked.question), content_stems(asked.question)
+    return not _stems(" ".join(names)) <= have or len(telling & have) < _SAME_SUBJECT * len(telling)
+
+
+def _stems(text: str) -> set[str]:
+    return {common_stem(word) for word in words(fold(text))}
 
 
 # The model's answer
@@ -293,10 +304,16 @@ async def _check(turn: TurnInProgress, writing: "_Writing") -> None:
     answer, asked = turn.answer, writing.asked(turn.answer.sources)
     if answer.stop_reason not in ("", StopReason.ANSWERED):
         return
+    written = answer.text
     if not answer.rounds:
         # Readers are given the numbers with the end of the answer: what was streamed stays.
-        answer.text = attributed(answer.text, asked)
-    answer.defect = defect(writing.reply, answer.text, asked, by_tool=bool(answer.rounds))
+        answer.text = attributed(written, asked)
+    # Citations that were added to those of the model vouch for nothing.
+    checked = written if cited(written) else answer.text
+    answer.defect = defect(writing.reply, checked, asked, by_tool=bool(answer.rounds))
+    is_elsewhere = is_of_another_subject(answer.text, asked)
+    if is_elsewhere and turn.config.strict_answers and not (answer.rounds or is_refusal(answer.text)):
+        answer.defect = answer.defect or "other_subject"
     if answer.defect:
         turn.trace.step("check", answer.defect, detail=answer.text[:MOST_REASONING])
         if not await quote_passages(turn, instead=AnswerReplacedError.code) and answer.defect in UNUSABLE:
@@ -308,7 +325,6 @@ async def _check(turn: TurnInProgress, writing: "_Writing") -> None:
         turn.trace.step("check", "by_tool")
         return
     lines = [] if answer.rounds else unsupported(answer.text, asked)
-    is_elsewhere = not lines and is_of_another_subject(answer.text, asked)
     outcome = "unsupported" if lines else "other_subject" if is_elsewhere else "sound"
     answer.defect = "" if outcome == "sound" else outcome
     if lines:

@@ -99,7 +99,7 @@ class MemoryTurnTests(TestCase):
         await settle(request, result)
         entry = await CachedResponse.objects.aget()
         assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, "reported")
-        with scripted("À l'accueil, sur place [1]."):
+        with scripted("À l’accueil [1]."):
             again, _ = await ask(self.deployment, NEAR)
         assert again.answer.source == AnswerSource.LLM
 

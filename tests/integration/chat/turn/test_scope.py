@@ -75,11 +75,12 @@ class ScopeTests(TestCase):
             assert (await self.ask(OPEN, "cadrage", "pont"))["answer_source"] == AnswerSource.LLM
 
     async def test_two_scopes_that_look_the_same_joined_are_two(self) -> None:
-        with scripted("Un [1].", "Deux [1].", "Trois [1]."):
+        first, second, third = "À l’accueil [1].", "Les salles, à l’accueil [1].", "Elles se réservent à l’accueil [1]."
+        with scripted(first, second, third):
             await self.ask(NEAR, "ab", "c")
-            assert (await self.ask(NEAR, "a", "bc"))["answer"] == "Deux [1]."
-            assert (await self.ask(NEAR, "a", "bc"))["answer"] == "Trois [1]."
-            assert (await self.ask(NEAR, "ab", "c"))["answer"] == "Un [1]."
+            assert (await self.ask(NEAR, "a", "bc"))["answer"] == second
+            assert (await self.ask(NEAR, "a", "bc"))["answer"] == third
+            assert (await self.ask(NEAR, "ab", "c"))["answer"] == first
 
     def test_scope_survives_a_file(self) -> None:
         make_entry(self.deployment, phase="audit", project="pont", is_scoped=True)

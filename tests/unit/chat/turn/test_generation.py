@@ -46,7 +46,8 @@ def test_statement_that_a_passage_says_cites_it_where_the_answer_cites_nothing(w
         ("Comptez en tout 45 €, frais compris.", ""),
         ("45 € [2].", "only_number"),
         ("À [1] et [2] [1] - Stages [2] - Tarifs", "only_header"),
-        ("À la fin des stages [1].", ""),
+        ("À la fin des stages [1].", "unvouched"),
+        ("Le stage se prépare avec des rayons ultraviolets [1].", "unvouched"),
         ("Oui.", "unvouched"),
     ],
 )
