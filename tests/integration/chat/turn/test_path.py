@@ -193,7 +193,7 @@ class PathTests(LibraryCase):
         assert result.answer.sources[0]["document_id"] is not None
         assert result.answer.llm_calls == 0
 
-    async def test_answer_from_a_passage_that_does_not_name_what_is_asked_is_quoted_where_staff_are_strict(self) -> None:
+    async def test_answer_from_passages_of_another_subject_is_quoted_where_staff_are_strict(self) -> None:
         question = "Comment se réserve la salle de mariage du château, avec son jardin ?"
         for is_strict, source in ((False, AnswerSource.LLM), (True, AnswerSource.EXTRACTIVE)):
             await in_database(Deployment.objects.update, config_overlay={"strict_answers": is_strict})
