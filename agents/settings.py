@@ -13,6 +13,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
     UnfoldAdminDecimalFieldWidget,
@@ -73,7 +74,9 @@ class Knob:
     def form_field(self) -> forms.Field:
         """A new field for the admin; one left empty inherits from the level above."""
         _stored, field_class, widget = _KINDS[self.kind]
-        return field_class(label=self.label, help_text=self.help, required=False, widget=widget, **self.options)
+        return field_class(
+            label=capfirst(self.label), help_text=self.help, required=False, widget=widget, **self.options
+        )
 
     def clean(self, value: Any) -> Any:
         """The value as JSON stores it. Raises `ValidationError` for one that this knob cannot have."""

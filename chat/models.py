@@ -680,8 +680,8 @@ class GoldenRun(models.Model):
     created_at = models.DateTimeField(_("demandé le"), auto_now_add=True)
 
     class Meta:
-        verbose_name = _("passage de questions de référence")
-        verbose_name_plural = _("passages de questions de référence")
+        verbose_name = _("essai de questions de référence")
+        verbose_name_plural = _("essais de questions de référence")
         ordering: ClassVar = ["-pk"]
 
     def __str__(self) -> str:

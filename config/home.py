@@ -47,7 +47,7 @@ from faqs.models import (
     UnansweredQuestion,
     UnansweredReason,
 )
-from knowledge.models import Document, DocumentStatus, IndexBuild, PageState, WebSource
+from knowledge.models import Chunk, Document, DocumentStatus, IndexBuild, PageState, WebSource
 
 logger = logging.getLogger(__name__)
 
@@ -277,6 +277,13 @@ WAITING: tuple[Waiting, ...] = (
         ("knowledge.change_document",),
         lambda: Document.objects.filter(page__state__in=_UNREACHABLE),
         _list(Document, page__state__in=",".join(_UNREACHABLE)),
+        _("Décider"),
+    ),
+    Waiting(
+        _("Passages dont le document a changé là où l’équipe avait écrit"),
+        ("knowledge.change_chunk",),
+        lambda: Chunk.objects.filter(conflict__isnull=False),
+        _list(Chunk, staff="conflict"),
         _("Décider"),
     ),
     Waiting(

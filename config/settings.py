@@ -479,6 +479,7 @@ UNFOLD: dict[str, object] = {
     "SITE_HEADER": "Répondant",
     "SITE_SUBHEADER": f"Administration · {VERSION}",
     "SITE_SYMBOL": "contact_support",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}chat/favicon.svg"}],
     "SITE_URL": f"{BASE_PATH}/",
     "SHOW_LANGUAGES": True,
     "DASHBOARD_CALLBACK": "config.home.dashboard",

@@ -27,7 +27,7 @@ urlpatterns = [
     path("admin/logout/", sign_out),
     path("admin/password_change/", RedirectView.as_view(pattern_name="account_change_password")),
     path("admin/advanced/", admin.site.admin_view(home.advanced), name="admin-advanced"),
-    path("admin/first-agent/", admin.site.admin_view(first_agent.first_agent), name="admin-first-agent"),
+    path("admin/agents/deployment/begin/", admin.site.admin_view(first_agent.first_agent), name="admin-first-agent"),
     path("admin/work-mail/", admin.site.admin_view(home.choose_mail), name="admin-work-mail"),
     path("admin/", admin.site.urls),
     path("login/", sign_in, name="account_login"),

@@ -64,6 +64,7 @@ else:
     from unfold.views import ChangeList
 
 _GOOD, _FAIR = 75, 50
+_QUALITY = ("quality_explained", "selected", "calls", "failure", "schema")
 _TAGS = {SIGNED_IN_TAG: _("toute personne connectée"), STAFF_TAG: _("l’équipe")}
 
 PARAMETER_PREFIX = "parameter_"
@@ -89,7 +90,7 @@ class ToolOverrideForm(forms.ModelForm[ToolOverride]):
     )
 
     examples = forms.CharField(
-        label=_("formulations"),
+        label=_("Formulations"),
         required=False,
         max_length=_LONGEST_EXAMPLES,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": _ROWS}),
@@ -242,18 +243,7 @@ class ToolOverrideAdmin(StaffAdmin):
     list_per_page = 50
     autocomplete_fields = ("agents",)
     own_pages = (("<int:tool_id>/call/", try_tool, "call"),)
-    readonly_fields = (
-        "tool_name",
-        "origin",
-        "trial",
-        "rights",
-        "code_text",
-        "quality_explained",
-        "selected",
-        "calls",
-        "failure",
-        "schema",
-    )
+    readonly_fields = ("tool_name", "origin", "trial", "rights", "code_text", *_QUALITY)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return _ToolChangeList
@@ -280,7 +270,7 @@ class ToolOverrideAdmin(StaffAdmin):
             (None, {"fields": ("tool_name", "origin", "is_active", "trial")}),
             (_("Textes"), {"fields": texts}),
             (_("Droits"), {"fields": ("rights", "extra_tags", "needs_approval", "agents")}),
-            (_("Qualité et usage"), {"fields": ("quality_explained", "selected", "calls", "failure", "schema")}),
+            (_("Qualité et usage"), {"fields": _QUALITY}),
         )
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
@@ -487,6 +477,7 @@ class ToolSourceAdmin(StaffAdmin):
     list_filter = ("kind", "is_active")
     list_select_related = False
     search_fields = ("name", "slug", "url")
+    prepopulated_fields: ClassVar = {"slug": ("name",)}
     ordering = ("name",)
     actions = ("refresh",)
     own_pages = (("<int:source_id>/read/", read_now, "read"),)

@@ -14,13 +14,14 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
 
-from agents.admin_base import StaffAdmin, StaffInline
+from agents.admin_base import StaffAdmin, StaffInline, moment_text, stacked
 from agents.models import AgentLimit, ProviderGroup
 from agents.roles import follow_groups, purpose_of
 
@@ -114,8 +115,13 @@ class SecondFactors(StaffInline):
     """Whoever has lost theirs asks a superuser to take it away."""
 
     model = Authenticator
-    fields = readonly_fields = ("type", "last_used_at")
+    fields = readonly_fields = ("factor",)
     extra = max_num = 0
+    verbose_name_plural = _("Second facteur")
+
+    @admin.display(description=_("Nature, dernier usage"))
+    def factor(self, row: Authenticator) -> SafeString:
+        return stacked(row.get_type_display(), moment_text(row.last_used_at) if row.last_used_at else "–")
 
 
 class GroupLimit(UserLimit):
@@ -139,6 +145,9 @@ class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,mi
         (_("Réglages fins"), {"classes": ("collapse",), "fields": _FINE_FIELDS}),
     )
     add_fieldsets = ((None, {"fields": ("username", "usable_password", "password1", "password2", "groups")}),)
+
+    def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
+        return self.inlines if obj else (UserLimit,)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """A group with rights opens the admin to whoever joins it, unless the same form decided that."""

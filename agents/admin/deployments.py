@@ -114,14 +114,14 @@ class DeploymentForm(SettingsForm):
     knobs = OVERLAY_KNOBS
 
     logo_file = forms.FileField(
-        label=_("logo"),
+        label=_("Logo"),
         required=False,
         widget=UnfoldAdminFileFieldWidget(attrs={"accept": "image/png,image/jpeg,image/webp"}),
         help_text=_(
             "PNG, JPEG ou WebP, 2 Mo au plus ; réduit à 480 × 160 pixels. Sur papier sombre, il est posé sur du blanc."
         ),
     )
-    without_logo = forms.BooleanField(label=_("retirer le logo"), required=False, widget=UnfoldBooleanSwitchWidget)
+    without_logo = forms.BooleanField(label=_("Retirer le logo"), required=False, widget=UnfoldBooleanSwitchWidget)
 
     class Meta:
         model = Deployment
@@ -246,13 +246,13 @@ def _counts(agent: Any) -> list[tuple[Any, int, str]]:
         passages=Count("chunks"),
         waiting=Count("chunks", filter=Q(chunks__units_origin="waiting")),
     )
+    waiting = admin_url("knowledge.chunk", "changelist", **chunks, units_origin__exact="waiting")
     # Without a model they wait for nothing.
-    waiting = found["waiting"] if language_model() is not None else 0
-    waiting_list = admin_url("knowledge.chunk", "changelist", **chunks, units_origin__exact="waiting")
+    asked = [(_("Passages en attente de questions"), found["waiting"], waiting)] if language_model() else []
     return [
         (_("Documents"), found["documents"], admin_url("knowledge.document", "changelist", **own)),
         (_("Passages"), found["passages"], admin_url("knowledge.chunk", "changelist", **chunks)),
-        (_("Passages en attente de questions"), waiting, waiting_list),
+        *asked,
         (_("Guichets"), agent.deployments.count(), admin_url(Deployment, "changelist", **own)),
     ]
 

@@ -225,7 +225,7 @@ def report(period: Period, deployments: Collection[int] | None) -> tuple[dict[st
         names = {key: _("Guichet supprimé (n° %d)") % key for key in now.deployments}
         names |= dict(Deployment.objects.filter(pk__in=now.deployments).values_list("pk", "name"))
         tables.append(_shares("deployments", _("Par guichet"), _("Guichet"), names, now))
-    return _tiles(now), [*tables, _savings(now)]
+    return _tiles(now), [*tables, *([_savings(now)] if now.kinds["model"]["turns"] else [])]
 
 
 def _tiles(of: Totals) -> dict[str, str]:

@@ -145,7 +145,8 @@ def unmet(row: Row, expected: Row) -> Iterator[str]:
 
 
 def read_lines(text: str, *, is_strict: bool = False) -> list[Row]:
-    """The rows of a text, each line a JSON object or a bare question; `is_strict`: of known keys alone.
+    """The rows of a text, each line a JSON object, a question, or « question => a text of its answer »; `is_strict`:
+    of known keys alone.
 
     Raises `InvalidMessageError` at the first fault.
     """
@@ -154,7 +155,7 @@ def read_lines(text: str, *, is_strict: bool = False) -> list[Row]:
         if not line.strip():
             continue
         try:
-            row = read_json(line) if line.lstrip().startswith("{") else {"question": line.strip()}
+            row = read_json(line) if line.lstrip().startswith("{") else _row_of(line)
             fault = fault_of(row)
         except (ValueError, UnreadableTextError):
             fault = _("ce n’est pas du JSON")
@@ -191,17 +192,18 @@ def rows_of(golden_set: GoldenSet) -> list[Row]:
 
 
 def as_lines(rows: Iterable[Row]) -> str:
-    """The text that `read_lines` reads as these rows: a bare question where nothing else is said."""
-    return "\n".join(
-        row["question"]
-        if row.keys() == {"question"} and _is_bare(row["question"])
-        else json.dumps(row, ensure_ascii=False)
-        for row in rows
-    )
+    """The text that `read_lines` reads as these rows: without JSON where a line can say it."""
+    return "\n".join(_line_of(row) or json.dumps(row, ensure_ascii=False) for row in rows)
 
 
-def _is_bare(question: str) -> bool:
-    return "\n" not in question and not question.startswith("{")
+def _row_of(line: str) -> Row:
+    question, arrow, text = line.partition("=>")
+    return {"question": question.strip()} | ({"contains": text.strip()} if arrow else {})
+
+
+def _line_of(row: Row) -> str:
+    line = " => ".join(map(str, (row["question"], *([row["contains"]] if "contains" in row else []))))
+    return line if _row_of(line) == row and "\n" not in line and not line.startswith("{") else ""
 
 
 def last_questions(count: int, **of: Any) -> dict[str, uuid.UUID]:

@@ -38,6 +38,7 @@ from agents.admin_base import (
 )
 from agents.database import short_write
 from agents.errors import ApplicationError
+from agents.models import Audience
 from faqs.answers import entries_to_review, promote_entry, without_citations
 from faqs.memory import delete_entries, edit_entry, key_hash, set_status
 from faqs.models import CachedResponse, EntryStatus, StatusReason
@@ -50,6 +51,10 @@ from knowledge.models import Chunk
 FAQ_MAX_PROMOTED = 100
 
 _TONES: dict[str, Tone] = {EntryStatus.VALID: "good", EntryStatus.TO_REVIEW: "warning", EntryStatus.OBSOLETE: "neutral"}
+
+
+_SCOPE = ("deployment", "shown_audience", "embedding_model", "usage_count", "created_at", "confirmed_at")
+_PROVENANCE = ("origin", "replaced", "passages", "details", "reports")
 
 
 class CachedResponseForm(forms.ModelForm[CachedResponse]):
@@ -106,27 +111,11 @@ class CachedResponseAdmin(StaffAdmin):
     search_fields = ("question", "answer", "status_note")
     ordering = ("-created_at", "-pk")
     actions = ("validate_entries", "promote", "mark_obsolete")
-    readonly_fields = (
-        "state",
-        "deployment",
-        "audience",
-        "embedding_model",
-        "usage_count",
-        "created_at",
-        "confirmed_at",
-        "origin",
-        "details",
-        "passages",
-        "reports",
-        "replaced",
-    )
+    readonly_fields = ("state", *_SCOPE, *_PROVENANCE)
     fieldsets = (
         (None, {"fields": ("state", "question", "answer", "language", "review_on", "status_note")}),
-        (
-            _("Portée et usage"),
-            {"fields": ("deployment", "audience", "embedding_model", "usage_count", "created_at", "confirmed_at")},
-        ),
-        (_("Provenance"), {"fields": ("origin", "replaced", "passages", "details", "reports")}),
+        (_("Portée et usage"), {"fields": _SCOPE}),
+        (_("Provenance"), {"fields": _PROVENANCE}),
     )
 
     replaced = linked("superseded_by", _("remplacée par"))
@@ -220,6 +209,10 @@ class CachedResponseAdmin(StaffAdmin):
     def state(self, entry: CachedResponse) -> SafeString:
         shown = badge(entry.get_status_display(), _TONES.get(entry.status, "neutral"))
         return stacked(shown, entry.get_status_reason_display()) if entry.status_reason else shown
+
+    @admin.display(description=_("public"))
+    def shown_audience(self, entry: CachedResponse) -> str:
+        return str(dict(Audience.choices).get(entry.audience.partition(":")[0], "–"))
 
     @admin.display(description=_("apprise de"))
     def origin(self, entry: CachedResponse) -> SafeString | str:

@@ -24,7 +24,7 @@ OTHER_STATES = [(1280, "dark"), (390, "light")]
 PAGES = {
     "front": "",
     "advanced": "advanced/",
-    "first-agent": "first-agent/",
+    "first-agent": "agents/deployment/begin/",
     "figures": "chat/turn/figures/",
     "try": "chat/turn/try/",
     "turns": "chat/turn/",

@@ -123,6 +123,9 @@ def _question_of(turn: str, **conditions: Any) -> Subquery:
     return Subquery(asked.values("content")[:1])
 
 
+_OF_A_MODEL = ("shown_model", "llm_calls", "loop", "tokens")
+
+
 @admin.register(Turn)
 class TurnAdmin(PrivateAdmin):
     purpose = _("Chaque question posée, par quelle voie elle a été répondue, et pourquoi.")
@@ -141,21 +144,9 @@ class TurnAdmin(PrivateAdmin):
     search_fields = ("messages__content", "conversation__title")
     ordering = ("-started_at",)
     fields = (
-        "way",
-        "state",
-        "shown_score",
-        "shown_best_score",
-        "verdict",
-        "shown_model",
-        "llm_calls",
-        "loop",
-        "tokens",
-        "error_code",
-        "conversation_link",
-        "started_at",
-        "duration",
+        *("way", "state", "shown_score", "shown_best_score", "verdict", *_OF_A_MODEL),
+        *("error_code", "conversation_link", "started_at", "duration"),
     )
-
     own_pages = (
         ("<uuid:turn_id>/correct/", corrections.correct_turn, "correct"),
         ("replay/<int:group_id>/", simulator.replay_group, "replay_group"),
@@ -164,6 +155,13 @@ class TurnAdmin(PrivateAdmin):
         ("model/", simulator.model_check, "model"),
     )
     annotations: ClassVar = {"asked": _question_of("pk", conversation=OuterRef("conversation"))}
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Without those of a model that was not asked."""
+        is_written = obj is None or obj.llm_calls or obj.stop_reason
+        return [
+            name for name in self.fields if is_written or name not in ("shown_model", "llm_calls", "loop", "tokens")
+        ]
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         asked, answered = exchange_of(row)
@@ -281,17 +279,8 @@ class FeedbackAdmin(PrivateAdmin):
     actions = ("give_back", "dismiss")
     search_fields = ("comment", "turn__messages__content")
     fields = (
-        "way",
-        "verdict",
-        "reason",
-        "comment",
-        "created_at",
-        "updated_at",
-        "withdrawn_at",
-        "reported_at",
-        "state",
-        "settled_at",
-        "dismissed_at",
+        *("way", "verdict", "reason", "comment", "state", "created_at", "updated_at"),
+        *("withdrawn_at", "reported_at", "settled_at", "dismissed_at"),
     )
     annotations: ClassVar = {"asked": _question_of("turn")}
 

@@ -35,7 +35,7 @@ from agents.roles import visible
 from agents.settings import setting_fields
 from chat.errors import InvalidMessageError
 from chat.models import AnswerSource, GoldenResult, GoldenRun, GoldenSet
-from chat.staff.admin.simulator import PREFIX, OtherSettingsForm
+from chat.staff.admin.simulator import PREFIX, OtherSettingsForm, prose
 from chat.staff.golden import (
     EXPECTATIONS,
     GOLDEN_MAX_QUESTIONS,
@@ -65,7 +65,8 @@ class GoldenSetForm(forms.ModelForm[GoldenSet]):
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 20}),
         help_text=format_lazy(
             _(
-                "Une par ligne ; ou, avec ce qui est attendu, les lignes d’un fichier de « evaluate » (JSON, clés possibles : {keys})."
+                "Une par ligne, s’il le faut avec un texte de la réponse : « Combien coûte un passeport ? => 86 euros ». "
+                "Ou les lignes d’un fichier de « evaluate » (JSON, clés possibles : {keys})."
             ),
             keys=", ".join(("question", "note", *EXPECTATIONS)),
         ),
@@ -262,7 +263,7 @@ def _shown(run: GoldenRun) -> dict[str, Any]:
     order = ("worse", "better", "changed", "failed", "same")
     rows = sorted((each for each in results if each.after), key=lambda each: (order.index(each.verdict), each.position))
     labels = (
-        (gettext("Aujourd’hui"), gettext("Avec le changement")) if both else (gettext("Avant"), gettext("Ce passage"))
+        (gettext("Aujourd’hui"), gettext("Avec le changement")) if both else (gettext("Avant"), gettext("Cette fois"))
     )
     ways = [(labels[0], "before")] if both or other is not None else []
     return {
@@ -315,6 +316,6 @@ def _way(found: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "way": AnswerSource(source).label if source in AnswerSource.values else found["error"],
         "unmet": [unmet_in_words(each) for each in found["unmet"]],
-        "answer": without_citations(found["answer"]),
+        "answer": prose(without_citations(found["answer"]), (), key="golden"),
         "sources": list(dict.fromkeys(filter(None, named))),
     }

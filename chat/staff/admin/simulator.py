@@ -204,6 +204,7 @@ def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
         group=group,
         questions=questions,
         replayed=replayed,
+        shown=[(row, prose(row.result.answer.text, (), key="replay")) for row in replayed or ()],
         answered=sum(row.is_answered for row in replayed or ()),
         group_url=admin_url(QuestionGroup, "change", group.pk),
     )
@@ -277,7 +278,10 @@ _LINKS: tuple[tuple[str, type[Model], str], ...] = (
 
 def linked_sources(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each source with links to its passage, document and validated answer, as far as they still exist."""
-    shown = [{**source, "score": score_text(source.get("score"))} for source in sources]
+    shown = [
+        {**each, "score": score_text(each.get("score")), "prose": prose(str(each.get("text") or ""), (), key="source")}
+        for each in sources
+    ]
     for name, model, key in _LINKS:
         wanted = [source[key] for source in sources if isinstance(source.get(key), int)]
         existing = set(model._default_manager.filter(pk__in=wanted).values_list("pk", flat=True))

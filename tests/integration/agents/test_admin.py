@@ -8,7 +8,7 @@ from django.test import TestCase
 from agents.admin.deployments import setting_fieldsets
 from agents.admin_base import admin_url
 from agents.models import Agent, Deployment, RuntimeSettings
-from agents.settings import KNOBS
+from agents.settings import KNOBS, setting_fields
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.doors.admin import form_of
 from tests.factories import fresh, make_agent, make_deployment, make_user
@@ -22,6 +22,7 @@ def form_data(response: Any, **changes: Any) -> dict[str, Any]:
 class AccountFormTest(TestCase):
     def test_account_with_a_role_is_made_on_one_page_and_opens_the_admin(self) -> None:
         client, address = superuser_client(), admin_url(User, "add")
+        self.assertNotContains(client.get(address), "Nature, dernier usage")
         secret = dict.fromkeys(("password1", "password2"), "autre-Secret-4711")
         for group in (Group.objects.get(name="Relecture"), Group.objects.create(name="visiteurs")):
             client.post(address, form_data(client.get(address), username=group.name, groups=group.pk, **secret))
@@ -32,6 +33,7 @@ class AccountFormTest(TestCase):
         roles = Group.objects.exclude(permissions=None)[:3]
         account.groups.set(roles)
         address = admin_url(User, "change", account.pk)
+        self.assertContains(client.get(address), "Nature, dernier usage")
         for groups in (roles[:2], roles[:1]):  # With the box unticked, then as it is.
             sent = form_data(client.get(address), groups=[group.pk for group in groups])
             sent.pop("is_staff", None)
@@ -43,6 +45,7 @@ class AgentFormTest(TestCase):
     def test_every_setting_has_a_field(self) -> None:
         shown = {name for _title, group in setting_fieldsets(KNOBS) for name in group["fields"]}
         assert shown == set(KNOBS)
+        assert all(str(field.label)[0].isupper() for field in setting_fields().values())
 
     def test_empty_inherits_and_three_states_are_kept(self) -> None:
         agent, client = make_agent(temperature=1.0), superuser_client()

@@ -10,7 +10,7 @@ from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.doors.admin import in_role
 from tests.factories import make_agent, make_learned
 
-_PAGE = "/admin/first-agent/"
+_PAGE = "/admin/agents/deployment/begin/"
 
 
 class FirstAgentTest(TestCase):

@@ -28,7 +28,7 @@ from faqs.models import (
     UnansweredQuestion,
     UnansweredReason,
 )
-from knowledge.models import Document, IndexBuild, WebPage, WebSource
+from knowledge.models import Chunk, Document, IndexBuild, WebPage, WebSource
 from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
 from tests.constants import override
 from tests.factories import make_conversation, make_deployment, make_entry, make_exchange, make_learned
@@ -73,6 +73,7 @@ class TodaysWorkTest(TestCase):
         self.add_group(f"Rédigée {number} ?", status=GroupStatus.DRAFTED)
         Document.objects.create(agent=self.agent, name=f"{number}.doc", status="failed")
         gone = Document.objects.create(agent=self.agent, name=f"https://example.org/{number}")
+        Chunk.objects.create(document=gone, index=0, content="Texte.", content_hash="h", conflict={"kind": "removed"})
         WebPage.objects.create(document=gone, state="gone", checked_at=timezone.now())
         WebSource.objects.create(
             agent=self.agent, url=f"https://example.org/plan/{number}", error="muette", checked_at=timezone.now()
@@ -86,7 +87,7 @@ class TodaysWorkTest(TestCase):
         page = client.get("/admin/")
         self.assertNotContains(page, "Tout est à jour")
         lines = page.context["work"]
-        assert len(lines) == 11
+        assert len(lines) == 12
         for line in lines:
             response = client.get(line.address)
             assert response.status_code == 200, line.title

@@ -50,6 +50,8 @@ class MemoryAdminTests(TestCase):
     def test_form_changes_the_answer_that_is_given_and_the_question_it_answers(self) -> None:
         entry = make_entry(self.deployment)
         recall(self.deployment, QUESTION)
+        page = self.client.get(admin_url(CachedResponse, "change", entry.pk))
+        self.assertContains(page, "Tout le monde")  # not the code of its audience
         assert self.change(entry, answer="De 10 à 19 heures.").status_code == 302
         found = recall(self.deployment, QUESTION)
         assert found.answer is not None

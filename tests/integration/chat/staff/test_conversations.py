@@ -45,9 +45,11 @@ class PagesTest(TestCase):
             "De **9** à `17 h` [1]. <script>x</script>",
             model="direct_qr_match",
         )
-        give_sources(turn)
+        give_sources(turn, text="12 **euros**.")
         page = client.get(admin_url(Turn, "change", turn.pk)).content.decode()
         assert "<strong>9</strong> à <code>17 h</code>" in page
+        assert "12 <strong>euros</strong>." in page
+        assert "Boucle d’outils" not in page  # No model was asked.
         thread = client.get(admin_url(Conversation, "change", turn.conversation_id))
         for shown in (page, thread.content.decode()):
             assert f'href="#source-{turn.pk}-1"' in shown

@@ -196,12 +196,17 @@ class FillingTests(GoldenCase):
         assert kept.note == "Sûr ?"
 
     def test_a_set_is_edited_as_the_lines_that_it_is_read_from(self) -> None:
-        rows = [*ROWS, {"question": "Où ?"}, {"question": "{a}"}, {"question": "Une\nou deux ?", "note": "rare"}]
+        rows = [*ROWS, {"question": "Où ?"}, {"question": "{a}"}, {"question": "Quand ?", "contains": "9 h => 12 h"}]
+        rows += [
+            {"question": "a => b"},
+            {"question": "Qui ?", "contains": ["elle"]},
+            {"question": "Une\nou deux ?", "note": "rare"},
+        ]
         write_questions(self.set, rows)
         page = superuser_client().get(f"/admin/chat/goldenset/{self.set.pk}/change/")
         shown = page.context["adminform"].form["lines"].value()
         assert read_lines(shown) == rows_of(self.set) == rows
-        assert as_lines([{"question": "Où ?"}]) == "Où ?"
+        assert as_lines(rows[len(ROWS) :: 2][:2]) == "Où ?\nQuand ? => 9 h => 12 h"
         looker = client_of(make_staff("chat.view_goldenset"))
         self.assertContains(looker.get(f"/admin/chat/goldenset/{self.set.pk}/change/"), DUMP)
 
