@@ -80,7 +80,7 @@ CITATION = re.compile(r"[ \t\u00a0]*\[(\d{1,3})\]")
 UNDECIDED = re.compile(r"\A\s*(?:\{|<|\[\s*\{|```(?:json)?\s*(?:[\[{]|\Z)|[\W\d_]{0,40}\Z)")
 SENTENCE = re.compile(r"(?<=[.!?…])(?:[»\"”)]|[ ]?\[\d+\])*\s+|\n+")
 #: Citations behind a full stop: they belong to the sentence before it.
-_BEHIND = re.compile(r"([.!?…])((?:[ \u00a0]?\[\d+\])+)(?=\s|\Z)")
+_BEHIND = re.compile(r"([.!?…])((?:[ \u00a0]?\[\d+\])+)(?=\s*(?:\Z|\n|[A-ZÀ-Ý]))")
 _SENTENCE_END = re.compile(r"[.!?…:](?:\s|[»\"”)*]|\[\d|\Z)|\n")
 _MARKER = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+", re.MULTILINE)
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
