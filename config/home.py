@@ -341,11 +341,13 @@ def _nearest(path: str) -> str:
     where the first of its subject does.
     """
     addresses = ([Entry("", "", model).address for model in models] for models in TABBED)
-    path = next((each[0] for each in addresses if path.startswith(tuple(each[1:]))), path)
-    entries = (entry for _title, entries in DAILY for entry in entries)
-    above = [each.address for each in entries if path.startswith(each.address)]
-    nearest = max(above, key=len, default="")
-    return nearest if nearest == path or len(above) > 1 else _ADVANCED_PAGE.address
+    first = next((each[0] for each in addresses if path.startswith(tuple(each[1:]))), path)
+    entries = [entry.address for _title, entries in DAILY for entry in entries]
+    for place in (path, first):
+        above = [address for address in entries if place.startswith(address)]
+        if place in above or len(above) > 1:
+            return max(above, key=len)
+    return _ADVANCED_PAGE.address
 
 
 DAILY: tuple[tuple[Words, tuple[Entry, ...]], ...] = (

@@ -124,7 +124,7 @@ class CachedResponse(models.Model):
     class Meta:
         db_table = "responses"
         verbose_name = _("réponse en mémoire")
-        verbose_name_plural = _("mémoire")
+        verbose_name_plural = _("réponses en mémoire")
         ordering: ClassVar = ["-created_at", "-id"]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["deployment", "audience", "key_hash"], name="response_once_per_scope")

@@ -148,7 +148,9 @@ def _column(line: LogEntry, name: str) -> tuple[str, dict[Any, Any]]:
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return gettext("oui") if value else gettext("non")
-    return "–" if value in (None, "") else str(value)
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value)) or "–"
+    return formats.localize(value) if isinstance(value, float) else str(value if value not in (None, "") else "–")
 
 
 def _object_url(line: LogEntry) -> str:

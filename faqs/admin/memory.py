@@ -202,7 +202,7 @@ class CachedResponseAdmin(StaffAdmin):
 
     @admin.display(description=_("question et réponse"), ordering="question")
     def asked(self, entry: CachedResponse) -> SafeString:
-        answer = Truncator(without_citations(entry.answer)).chars(140)
+        answer = Truncator(without_citations(entry.answer).replace("**", "")).chars(140)
         return stacked(clipped(entry.question), answer)
 
     @admin.display(description=_("état"), ordering="status")

@@ -323,10 +323,12 @@ class RealDoorsTest(TestCase):
 
     def test_line_of_a_column_that_has_gone_is_still_read(self) -> None:
         agent = make_agent()
-        log_event(agent, "tone_of_voice", "formel", "direct")
+        log_event(agent, "tone_of_voice", [0.5], ["direct", "bref"])
         line = LogEntry.objects.get(changes__has_key="tone_of_voice")
         page = superuser_client().get(admin_url(LogEntry, "change", line.pk))
         assert "tone_of_voice" in page.content.decode()
+        self.assertContains(page, "0,5")
+        self.assertContains(page, "direct, bref")
         self.assertContains(superuser_client().get(admin_url(LogEntry, "changelist")), "tone_of_voice")
 
     def test_who_may_not_look_at_agents_sees_no_line_of_one(self) -> None:
@@ -381,7 +383,7 @@ class RestoringTest(TestCase):
         deployment.config_overlay = {"guard_rail_threshold": 0.9, "indexing_method": "legacy"}
         deployment.save()
         history = self.client.get(admin_url(type(deployment), "history", deployment.pk), follow=True)
-        self.assertContains(history, "Seuil du garde-fou : 0.9")
+        self.assertContains(history, "Seuil du garde-fou : 0,9")
         self.assertContains(history, "Classique")
         restore(LogEntry.objects.latest("pk"), by=self.user)
         assert fresh(deployment).config_overlay == {}
