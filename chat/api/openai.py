@@ -4,7 +4,6 @@ Each request has a conversation of its own, marked as the API's and nobody's on 
 and may send any other the next time. A turn whose client goes away is stopped, since nobody could ask for it again.
 """
 
-import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -122,8 +121,6 @@ class InterruptedTurnError(ApplicationError):
     default_message = gettext_lazy("La réponse a été interrompue avant la fin. Réessayez.")
 
 
-#: How long the headers of a stream wait for its first text.
-HEADERS_SECONDS = 1.5
 #: What `/v1` and the batch endpoint read of a request.
 API_MAX_BODY_BYTES = 1024 * 1024
 
@@ -210,7 +207,9 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     cite = partial(url_citations, request, turn_id)
     rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))
     events = _stopping(follow_turn(turn_id, language=language), conversation, rights)
-    return await (_streamed if asked.is_streamed else _whole)(events, writer, has_lines, cite)
+    if asked.is_streamed:
+        return event_stream(_chunks(events, writer, has_lines, cite))
+    return await _whole(events, writer, has_lines, cite)
 
 
 def _nothing(asked: CompletionRequest, writer: CompletionWriter) -> HttpResponseBase:
@@ -271,53 +270,14 @@ async def _whole(
     raise InterruptedTurnError
 
 
-async def _streamed(
-    events: AsyncGenerator[Event, None], writer: CompletionWriter, has_lines: bool, cite: Citing
-) -> HttpResponseBase:
-    """Headers wait for the first text, but not long, so that what fails at once has a status of its own."""
-    chunks = _chunks(events, writer, has_lines, cite)
-    opening = writer.opening()
-    first = asyncio.ensure_future(anext(chunks, b""))
-    try:
-        await asyncio.wait({first}, timeout=HEADERS_SECONDS)
-    except asyncio.CancelledError:
-        first.cancel()
-        raise
-    if first.done() and isinstance(error := first.result(), WireError):
-        await chunks.aclose()
-        return error.response()
-    return event_stream(_sent(opening, first, chunks, writer))
-
-
-async def _sent(
-    opening: bytes,
-    first: "asyncio.Future[bytes | WireError]",
-    chunks: AsyncGenerator[bytes | WireError, None],
-    writer: CompletionWriter,
-) -> AsyncGenerator[bytes, None]:
-    async with aclosing(chunks):
-        try:
-            yield opening
-            yield _sent_chunk(await first, writer)
-        finally:
-            # A generator that still runs cannot be closed.
-            first.cancel()
-            await asyncio.wait({first})
-        async for chunk in chunks:
-            yield _sent_chunk(chunk, writer)
-
-
-def _sent_chunk(chunk: bytes | WireError, writer: CompletionWriter) -> bytes:
-    return writer.failure(chunk) if isinstance(chunk, WireError) else chunk
-
-
 async def _chunks(
     events: AsyncGenerator[Event, None], writer: CompletionWriter, has_lines: bool, cite: Citing
-) -> AsyncGenerator[bytes | WireError, None]:
-    """What a client reads of these events; an error where the turn failed."""
+) -> AsyncGenerator[bytes, None]:
+    """What a client reads of these events; where the turn failed, the error is the last."""
     sources: list[Any] = []
     said: list[str] = []
     async with aclosing(events) as following:
+        yield writer.opening()
         async for event in following:
             if isinstance(event, Sources):
                 sources = list(event.sources)
@@ -327,12 +287,12 @@ async def _chunks(
             elif isinstance(event, Beat):
                 yield COMMENT
             elif isinstance(event, Failure):
-                yield WireError.told(event)
+                yield writer.failure(WireError.told(event))
             elif isinstance(event, Done):
                 try:
                     _whole_text(event)
                 except ApplicationError as error:
-                    yield WireError.of(error)
+                    yield writer.failure(WireError.of(error))
                     return
                 text = "".join(said)
                 lines = source_lines(text, sources) if has_lines else ""
