@@ -1,16 +1,17 @@
 """Middleware of the whole site: the headers that every answer carries beside Django's own, and the static files.
 
-`SecurityHeaders` is the outermost, so that it sees what the others answer by themselves; a view that set its own policy
+`security_headers` is the outermost, so that it sees what the others answer by themselves; a view that set its own policy
 (the pages of the chat, the widget's frame) keeps it. Both stay on the event loop, so that streams are asynchronous.
 """
 
-from collections.abc import Awaitable, Callable
+from typing import Any
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase as Response
 from django.urls import reverse
+from django.utils.decorators import sync_and_async_middleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chat.api.errors import content_policy
@@ -32,61 +33,39 @@ _ADMIN_PAGE = content_policy(
 #: Everything a page may ask of a device and this site never does.
 _PERMISSIONS = "camera=(), microphone=(), geolocation=(), payment=(), usb=()"
 
-GetResponse = Callable[[HttpRequest], Response | Awaitable[Response]]
+
+@sync_and_async_middleware
+def security_headers(get_response: Any) -> Any:
+    """Add the headers that an answer lacks."""
+
+    async def asynchronous(request: HttpRequest) -> Response:
+        return _secured(request, await get_response(request))
+
+    def synchronous(request: HttpRequest) -> Response:
+        return _secured(request, get_response(request))
+
+    return asynchronous if iscoroutinefunction(get_response) else synchronous
 
 
-class SecurityHeaders:
-    """Adds the headers that an answer lacks."""
-
-    sync_capable = async_capable = True
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self._get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> Response | Awaitable[Response]:
-        response = self._get_response(request)
-        if isinstance(response, Response):
-            return secured(request, response)
-        return self._secured_later(request, response)
-
-    async def _secured_later(self, request: HttpRequest, response: Awaitable[Response]) -> Response:
-        return secured(request, await response)
-
-
-class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # the package ships no types
+@sync_and_async_middleware
+def static_files(get_response: Any) -> Any:
     """WhiteNoise, which by itself would hold every stream in a thread."""
+    synchronous = WhiteNoiseMiddleware(get_response)
 
-    sync_capable = async_capable = True
+    async def asynchronous(request: HttpRequest) -> Response:
+        response = synchronous(request)
+        return response if isinstance(response, Response) else await response
 
-    def __init__(self, get_response: GetResponse) -> None:
-        super().__init__(get_response)
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> Response | Awaitable[Response]:
-        response: Response | Awaitable[Response] = super().__call__(request)
-        if isinstance(response, Response) and iscoroutinefunction(self):
-            return _ready(response)
-        return response
+    return asynchronous if iscoroutinefunction(get_response) else synchronous
 
 
-async def _ready(response: Response) -> Response:
-    return response
-
-
-def secured(request: HttpRequest, response: Response) -> Response:
-    """The answer with the headers that it lacks."""
+def _secured(request: HttpRequest, response: Response) -> Response:
     # Django's debug pages are styled from within; they exist with DEBUG alone, which is for nobody else to reach.
     is_debug_page = settings.DEBUG and response.status_code in (404, 500)
     if _POLICY not in response and not is_debug_page:
-        response[_POLICY] = _policy_for(request, response)
+        policy = _NO_PAGE
+        if response.get("Content-Type", "").startswith("text/html"):
+            policy = _ADMIN_PAGE if request.path.startswith(reverse("admin:index")) else _PAGE
+        response[_POLICY] = policy
     response.setdefault("Permissions-Policy", _PERMISSIONS)
     return response
-
-
-def _policy_for(request: HttpRequest, response: Response) -> str:
-    if not response.get("Content-Type", "").startswith("text/html"):
-        return _NO_PAGE
-    return _ADMIN_PAGE if request.path.startswith(reverse("admin:index")) else _PAGE

@@ -77,10 +77,10 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "config.middleware.SecurityHeaders",
+    "config.middleware.security_headers",
     "django.middleware.security.SecurityMiddleware",
     "config.health.answer_probes",
-    "config.middleware.StaticFiles",
+    "config.middleware.static_files",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
