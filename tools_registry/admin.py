@@ -23,6 +23,7 @@ from django.utils.timezone import now
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminTextareaWidget,
@@ -31,6 +32,7 @@ from unfold.widgets import (
 
 from agents import jobs
 from agents.admin_base import (
+    REFRESH_SECONDS,
     ConditionFilter,
     StaffAdmin,
     Tone,
@@ -38,7 +40,6 @@ from agents.admin_base import (
     admin_url,
     badge,
     bullets,
-    database_keys,
     link,
     long_text,
     require,
@@ -73,8 +74,6 @@ _LONGEST_EXAMPLES = 20_000
 #: Of the code's text, beside the field that replaces it.
 _SHOWN = 600
 _ROWS = 4
-#: How often, in seconds, the list asks again while a source is being read.
-REFRESH_SECONDS = 3
 #: In characters: from here on, a document is not written into the page that edits its source.
 _LONG_DOCUMENT = 100_000
 
@@ -215,27 +214,14 @@ class NeverSelectedFilter(ConditionFilter):
     }
 
 
-class _SourceFilter(admin.SimpleListFilter):
-    """By source; Django's own filter would read the document of each."""
-
-    title = _("source")
-    parameter_name = "source__id__exact"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
-        return list(ToolSource.objects.values_list("pk", "name"))
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> QuerySet[ToolOverride]:
-        keys = database_keys([self.value() or ""])
-        return queryset.filter(source__in=keys) if self.value() else queryset
-
-
 @admin.register(ToolOverride)
 class ToolOverrideAdmin(StaffAdmin):
     purpose = _("Les actions que le modèle de langage peut demander.")
     form = ToolOverrideForm
     change_list_template = "admin/tools_registry/tooloverride/change_list.html"
     list_display = ("tool_name", "origin", "state", "summary", "asks", "rights", "quality", "selected", "calls")
-    list_filter = (_SourceFilter, NeverSelectedFilter, "is_active", "agents")
+    list_filter = (("source", AutocompleteSelectFilter), NeverSelectedFilter, "is_active", "agents")
+    list_filter_submit = True
     list_select_related = ("source",)
     search_fields = ("tool_name", "remote_name", "description", "declared_description")
     ordering = ("tool_name",)

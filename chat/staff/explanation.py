@@ -63,7 +63,7 @@ STEPS: dict[str, Words] = {
     "summary": _("Résumé des échanges"),
 }
 
-#: What came out of a step; "shadow" is in traces of before `agents` 0024 only. Steps that are absent name something (a model) as their outcome.
+#: What came out of a step. Steps that are absent name something (a model) as their outcome.
 OUTCOMES: dict[str, dict[str, Words]] = {
     "receive": {
         "loaded": _("Réglages et échanges précédents chargés."),
@@ -95,7 +95,6 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "respond_from_memory": _(
             "Une réponse validée à la même question est en mémoire : redonnée, sans modèle de langage."
         ),
-        "shadow": _("Mode d’observation : cette réponse en mémoire aurait été redonnée. La question suit son chemin."),
         "yielded": _("Elle ne répond que par un synonyme ; une question enregistrée dit les mots mêmes de celle-ci."),
         "refused": _("Des questions en mémoire sont assez proches, mais aucune de leurs réponses ne peut être donnée."),
         "no_candidate": _("Aucune question en mémoire n’atteint le seuil."),
@@ -122,7 +121,6 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     "direct_answer": {
         "served": _("Une question enregistrée est assez proche et demande la même chose : sa réponse est donnée."),
         "verified": _("Une question enregistrée est assez proche, et le modèle la confirme : sa réponse est donnée."),
-        "shadow": _("Mode d’observation : cette réponse enregistrée aurait été donnée, et ne l’est pas."),
         "second_key_refused": _("Des questions enregistrées sont assez proches, mais demandent autre chose."),
         "contradicted": _("La même question est enregistrée avec des réponses différentes : aucune n’est donnée."),
         "no_candidate": _("Aucune question enregistrée n’atteint le seuil."),
@@ -131,7 +129,6 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
     "clarification": {
         "asked": _("Plusieurs questions enregistrées sont proches : elles sont proposées, à côté des passages."),
-        "shadow": _("Mode d’observation : une précision aurait été demandée."),
         "asked_before": _("La même question est posée après la demande de précision : elle suit son chemin."),
         "not_ambiguous": _("Il n’y a pas deux questions enregistrées à proposer."),
     },

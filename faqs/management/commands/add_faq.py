@@ -1,7 +1,4 @@
-"""`add_faq AGENT --question Q --answer A`: keep a validated answer and index it, inline.
-
-Answers that exist already, or contradict it, are named on standard error; it is kept all the same.
-"""
+"""`add_faq AGENT --question Q --answer A`: keep a validated answer and index it, inline."""
 
 from argparse import ArgumentParser
 from datetime import date
@@ -9,11 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from agents.errors import ApplicationError
 from faqs.answer_points import sync_learned
 from faqs.answers import DEFAULT_CATEGORY, save_learned
 from faqs.models import LearnedKind, LearnedResponse
-from faqs.neighbours import find_similar
 from knowledge.management.terminal import JsonCommand, agent_named
 
 
@@ -41,29 +36,12 @@ class Command(JsonCommand):
             kind=LearnedKind.COURTESY if options["courtesy"] else LearnedKind.FAQ,
         )
         save_learned(row, phrasings=options["phrasing"], in_worker=False)
-        warnings = [] if options["courtesy"] else self._warnings(row, options["phrasing"])
         report = sync_learned([row.pk])
         row.refresh_from_db()
-        for warning in warnings:
-            self.stderr.write("Warning: {kind} of {id}: {question}".format(**warning))
-        result = {"id": row.pk, "question": row.question, "index_state": row.index_state, "warnings": warnings}
+        result = {"id": row.pk, "question": row.question, "index_state": row.index_state}
         self.tell(options, result, [f"{row.pk}: {row.question} ({row.index_state})"])
         if report.failed:
             raise CommandError(
                 f"The answer is kept and will be indexed later: {report.failed[0]['reason']} "
                 "A worker tries again by itself."
             )
-
-    def _warnings(self, row: LearnedResponse, phrasings: list[str]) -> list[dict[str, Any]]:
-        """Compared before it is indexed; where that cannot be done the answer is kept all the same."""
-        try:
-            similar = find_similar(
-                agent=row.agent, questions=[row.question, *phrasings], answer=row.answer, exclude=row.pk
-            )
-        except ApplicationError as error:
-            self.stderr.write(f"Not compared with the other answers: {error.public_message}")
-            return []
-        return [
-            {"kind": each.kind, "id": each.response.pk, "question": each.question, "answer": each.response.answer}
-            for each in similar
-        ]

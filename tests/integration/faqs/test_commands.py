@@ -31,20 +31,8 @@ class CommandTests(TestCase):
     def test_added_faq_is_indexed_at_once(self) -> None:
         result = run("add_faq", self.agent.slug, "--question", "Prix ?", "--answer", "12 €", "--phrasing", "C ?")
         row = LearnedResponse.objects.get()
-        assert result == {"id": row.pk, "question": "Prix ?", "index_state": IndexState.INDEXED, "warnings": []}
+        assert result == {"id": row.pk, "question": "Prix ?", "index_state": IndexState.INDEXED}
         assert row.phrasings.count() == 1
-
-    def test_added_faq_that_contradicts_another_is_kept_with_a_warning(self) -> None:
-        row = make_learned(self.agent, question="Combien coûte la piscine ?", answer="5 €.")
-        words = ["add_faq", self.agent.slug, "--question", "Quel est le prix de la piscine ?", "--answer"]
-        result = run(*words, "6 €.")
-        told = {"kind": "contradiction", "id": row.pk, "question": row.question, "answer": "5 €."}
-        assert result["warnings"] == [told]
-        assert LearnedResponse.objects.count() == 2
-        out, errors = StringIO(), StringIO()
-        call_command(*words, "7 €.", stdout=out, stderr=errors)
-        assert f"Warning: contradiction of {row.pk}: {row.question}" in errors.getvalue()
-        assert "Warning" not in out.getvalue()
 
     def test_refusals_say_what_to_do(self) -> None:
         with pytest.raises(CommandError, match="There is no agent"):

@@ -1,6 +1,5 @@
 """`index_tools`: bring the vectors of the tools' effective texts up to date; what did not change costs nothing."""
 
-from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
@@ -11,16 +10,8 @@ from tools_registry.index import sync_index
 class Command(JsonCommand):
     help = "Index the descriptions and phrasings of every tool, as staff left them."
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument(
-            "--external",
-            action="store_true",
-            help="fill the vector store too, although no setting chooses the mode external yet",
-        )
-
     def handle(self, *args: Any, **options: Any) -> None:
-        report = sync_index(external=options["external"] or None)
+        report = sync_index()
         line = (
             f"{report.tools} tools, {report.embedded} texts embedded, {report.reused} reused, "
             f"{report.removed} tools removed"

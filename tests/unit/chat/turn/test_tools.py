@@ -87,12 +87,6 @@ def test_every_way_a_turn_ends_has_words() -> None:
     assert set(OUTCOMES["save"]) == set(TurnStatus.values) - {TurnStatus.RUNNING}
 
 
-@pytest.mark.parametrize("step", ["memory_guard", "direct_answer", "clarification"])
-def test_what_was_only_observed_once_has_words(step: str) -> None:
-    (line,) = explain_trace([{"step": step, "outcome": "shadow"}])
-    assert "observation" in line.outcome
-
-
 def test_rules_of_follow_ups_have_words() -> None:
     questions = ("Et pour 2024 ?", "Pourquoi ?", "Doit-elle payer ?", "Comment faire cela ?")
     assert {follow_up_rule(question) for question in questions} <= set(RULES)
