@@ -1,8 +1,6 @@
-"""Validated answers as persons write them: typed, corrected from an answer that was given, drafted, put in and out of
-service, waiting to be read again, promoted from the memory.
+"""Validated answers as persons write them: corrected, drafted, put in and out of service, promoted from the memory.
 
-Texts are cleaned and checked, and every write leaves a line in the history. A row is committed first and counts from
-then on; its points, and what it supersedes, follow (`faqs.answer_points`).
+A row is committed first and counts from then on; its points, and what it supersedes, follow (`faqs.answer_points`).
 """
 
 import re

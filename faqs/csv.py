@@ -1,11 +1,7 @@
-"""Validated answers as CSV, in and out: columns `question`, `answer`, `category`.
+"""Validated answers as CSV, in and out: columns `question` (its phrasings below it), `answer`, `category`.
 
-Several phrasings stand in the cell of the question, one a line, the question first; what is exported comes back the
-same. A cell that a spreadsheet would run as a formula is written with an apostrophe in front, which is taken off again
-on the way in.
-
-`plan_import` says what each row would do and writes nothing. `apply_import` writes new rows; it replaces or contradicts
-an existing answer only where a person chose it. A row that cannot be kept is reported with its line.
+A cell that a spreadsheet would run as a formula has an apostrophe in front, taken off on the way in. `plan_import`
+writes nothing; `apply_import` replaces or contradicts an answer only where a person chose it.
 """
 
 import csv

@@ -1,8 +1,7 @@
-"""Decides whether an answer that the model wrote becomes an entry of the memory.
+"""Decides whether an answer that the model wrote becomes an entry of the memory. Receives values from `chat`, no models.
 
-Receives plain values from `chat`, never its models. Only an answer that the model wrote from passages, finished and
-shown is learned (seed 000, section 5). A direct answer or a quotation adds nothing to the documents; an answer with a
-tool's result may be true for one person or one moment only.
+Only an answer written from passages, finished and shown is learned (seed 000, section 5); never a quotation, nor what a
+tool found, which may be true for one person or one moment only.
 """
 
 import re

@@ -1,14 +1,8 @@
 """The memory: how its entries are identified, every write to `responses`, and the array by which they are found.
 
-A key names the question as it was asked, apart from case, spaces and closing punctuation; an audience is a short text
-that an entry keeps from the day it was learned. A write holds the lock of its deployment's memory and gives the rows it
-changes its next version, so that versions commit in order and a reader of version n misses nothing by reading what is
-above n. Only the usage counter (`faqs.recall`) changes without a version.
-
-The entries that may answer stand in one array a deployment in this process, which follows the database: the memory's
-version is all that has to be read to know whether it is up to date (`knowledge.vectors.matrix`). A transaction that has
-written to a memory reads it whole and leaves no trace here. An array says which entries are near. Whether one is served
-is decided again on its row (`faqs.recall`).
+A write holds the lock of its deployment's memory and gives the rows it changes its next version: who reads what is
+above version n misses nothing. Only the usage counter (`faqs.recall`) changes without one. The arrays of a process
+follow the versions (`knowledge.vectors.matrix`); whether a near entry is served is decided on its row (`faqs.recall`).
 """
 
 import hashlib

@@ -1,9 +1,7 @@
-"""The memory as a SQLite file with exactly the table of seed 000, section 3.
+"""The memory as a SQLite file with exactly the table of seed 000, section 3; what has no column there is in `metadata`.
 
-What the seed's table has no column for travels in `metadata`: status, embedding model, language, sources. On the way in
-nothing of it is believed that is not checked: a vector is taken over only when the file names the model in use, and an
-entry whose passages are not here as they were waits for staff. An entry of another program whose metadata name a phase
-or a project answers inside it only.
+Nothing is believed on the way in: a vector is taken over only from the model in use, and an entry whose passages are
+not here as they were waits for staff. One of another program that names a phase or a project answers inside it only.
 """
 
 import json

@@ -1,12 +1,8 @@
 """Answers we already have, and the questions that still wait for one.
 
-`CachedResponse` (the memory) keeps exactly the fields of seed 000, section 3, and what is needed to answer safely.
-Entries are written by the verbs of `faqs.memory` only: each write gives its rows the next version of their
-memory, which the arrays of processes follow. A bare `update()` or `bulk_create()` would go unseen.
-
-A `LearnedResponse` row owns every point of its phrasings: one in the collection that all agents share and one in each
-index of its agent, under the same id. The row is the truth, and counts from its commit on; `index_state` says whether
-the points have followed it. `faqs.answers` and `faqs.answer_points` write these rows.
+`CachedResponse` (the memory) has the fields of seed 000, section 3; only verbs of `faqs.memory` write its rows, since a
+bare `update()` would go unseen by the arrays of processes. A `LearnedResponse` row is the truth from its commit on, and
+owns the points of its phrasings, under one id in every index; `index_state` says whether they have followed.
 """
 
 import uuid
@@ -144,9 +140,8 @@ class CachedResponse(models.Model):
 class Origin(models.Model):
     """A passage or a validated answer (`learned`) that an answer of either table was made from, as it was then.
 
-    `fingerprint`: MD5 of a passage's text, and of its answers where one was used (`with_units`), or of a question and its
-    answer. Neither source is a constraint or a cascade: what remains of the row once it is deleted is how its answers are
-    found.
+    `fingerprint`: MD5 of a passage's text (`with_units`: and of its answers), or of a question and its answer. Neither
+    source is a constraint: the row outlives it, and finds the answers made from it.
     """
 
     entry = models.ForeignKey(CachedResponse, null=True, on_delete=models.CASCADE, related_name="origins")

@@ -1,9 +1,7 @@
-"""Validated answers by what they are asked: the same question, by its text and among the nearest in meaning; a courtesy,
-by its words; the first questions that a desk offers.
+"""Validated answers by what they are asked; courtesies by their words; the first questions that a desk offers.
 
-The second key decides; the similarity only says which to compare. Whoever saves or imports an answer is told which
-exist already (`find_similar`): a duplicate where the answer is the same, a contradiction where it is another, whether
-it is served, waits for its points or is to be reviewed. Waits for the embedder and the vector store.
+The second key decides; the similarity only says which to compare. `find_similar` names duplicates and contradictions,
+whatever their state. Waits for the embedder and the vector store.
 """
 
 from collections.abc import Collection, Sequence

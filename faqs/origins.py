@@ -1,9 +1,7 @@
 """The origins of an answer (passages and validated answers), and whether they have changed since.
 
-A passage used for its text is compared by its text; one used for an answer in it, by its text and all of its answers
-(`with_units`); a validated answer by its question and answer. The comparison is one indexed condition in SQL, so a
-change counts from its commit on, whoever made it. Entries of the memory have both kinds of origins; validated answers
-written from a given answer have passages only.
+A passage used for its text is compared by its text; one used for an answer in it, by all of its answers too
+(`with_units`). The comparison is one indexed condition in SQL: a change counts from its commit on, whoever made it.
 """
 
 import re

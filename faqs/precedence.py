@@ -1,15 +1,9 @@
-"""Which answer is valid. The newest human one wins (SPEC section 1): what it takes out of service, and what it forbids.
+"""Which answer is valid: the newest human one wins (SPEC section 1).
 
-A validated answer wins over a learned one, and the newer of two validated answers over the older. Between the commit of
-its row and its indexing (`faqs.answer_points`), a validated answer is compared by text and the second key, without
-vectors, with whatever the memory would give or store (`is_answered_since`). Indexing then withdraws the older answers
-to the same question, each with a link to its replacement; a withdrawn answer never comes back by itself.
-
-The second key decides among all answers nearly as similar as the given one: withdrawing one too many costs a search,
-keeping one too many gives a wrong answer.
-
-A hit on a validated answer is confirmed by its row before anything is served from it (`confirm_learned`), and the text
-served is the row's, never the store's. Among passages of the same score it comes first (`recall_learned`).
+Until it is indexed, a validated answer is compared by text and the second key with what the memory would give
+(`is_answered_since`); indexing then withdraws older answers to the same question, with a link to their replacement.
+Withdrawing one too many costs a search, keeping one too many gives a wrong answer. Hits are confirmed by their row,
+and the text served is the row's (`confirm_learned`).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

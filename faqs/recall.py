@@ -1,9 +1,7 @@
 """The memory guard: serves answers that the memory holds. A similarity alone lets nothing out.
 
-The entries at or above the threshold (inclusive) are taken best first, the most recent of equals before the others,
-those that agree by a synonym alone last; each must agree by the second key, and is then claimed on its row: one
-conditional update that counts the use and holds only while the entry is the version that was compared and its passages
-are what they were. Refusals come back with their reasons. Synchronous, for the database bridge.
+Entries at or above the threshold are taken best first (the most recent of equals; synonyms alone last). Each must agree
+by the second key, and is claimed by one conditional update that holds only while row and passages are unchanged.
 """
 
 import json

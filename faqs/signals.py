@@ -1,7 +1,6 @@
 """What follows changes that call no verb of ours: deletions by cascade, passages that change, agents that come and go.
 
-Vectors of what was deleted are cleaned up by a worker; nothing of it is served meanwhile, as every hit is confirmed
-against its row. Answers whose passages changed go to *to review*, once a transaction, after its commit.
+Answers whose passages changed go to *to review*, once a transaction, after its commit.
 """
 
 from functools import partial

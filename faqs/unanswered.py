@@ -1,8 +1,7 @@
-"""Questions that got no good answer: kept, grouped by meaning, drafted into validated answers.
+"""Questions that got no good answer: kept at the end of their turn, grouped by meaning, drafted into validated answers.
 
-A question is kept at the end of its turn by one insert; grouping is done later, in bounded batches, against the first
-question of each group. Personal data: who asked is not kept, addresses and numbers are masked, everything is forgotten
-after `UNANSWERED_RETENTION_DAYS`, and with its conversation. Callers never store a question of a dry run.
+Personal data: who asked is not kept, addresses and numbers are masked, everything is forgotten after
+`UNANSWERED_RETENTION_DAYS`, and with its conversation. Callers never store a question of a dry run.
 """
 
 import re

@@ -1,7 +1,6 @@
 """The catalogue: which tools exist, with the texts and rights that apply, and which of them a user may see.
 
-What staff wrote replaces what code or a server says. Tags are checked here and again in `execution`. Each process
-compares its snapshot's token with the database's; what is offered may be `CONFIG_CACHE_SECONDS` old (`tools_at_hand`).
+Each process compares its snapshot's token with the database's; what is offered may be `CONFIG_CACHE_SECONDS` old.
 """
 
 import logging

@@ -1,8 +1,6 @@
 """`select_tools`: resident tools, then those that a mode finds for the question, and those used a moment ago.
 
-Candidates have passed the permission wall. Each mode is a backend, which does its database work in `prepare`; the
-rules (at most three resident, top-K, an inclusive threshold, recent tools kept) are here, once.
-
+Candidates have passed the permission wall. A mode is a backend with its database work in `prepare`; the rules are here.
 A score is one product over one vector a tool, plus BM25 over the words that both share.
 """
 

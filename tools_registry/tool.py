@@ -1,18 +1,7 @@
 """What a tool is: `ToolSpec`, the `@tool` decorator that makes one of a typed function, and the in-code registry.
 
-The JSON schema of the parameters comes from the function's signature, descriptions from its docstring. A parameter
-annotated `ToolContext` is filled in by the execution and hidden from the model.
-
-    @tool(keywords=("météo",), timeout_seconds=5)
-    def weather(city: str, days: int = 1) -> dict[str, object]:
-        '''Give the weather forecast of a city.
-
-        Args:
-            city: the city's name, for example "Lyon".
-            days: how many days ahead, from 1 to 7.
-        '''
-
-Tools are declared in a module `tools.py` of any installed app, which is imported when Django starts.
+The schema and its descriptions come from the signature and the docstring, as in `tools_registry/tools.py`; a parameter
+of type `ToolContext` is filled in by the execution. The module `tools.py` of any installed app is imported at start.
 """
 
 import inspect
@@ -57,9 +46,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What a tool returns to go on across the other bridge: what it read from the database is then worked on without a
-    connection being held while the network is waited for, or the reverse. The tool's timeout is for all of its
-    steps."""
+    """What a tool returns to go on across the other bridge: no database connection waits for the network."""
 
     run: Callable[[], object]
     uses_database: bool = False

@@ -1,10 +1,8 @@
 """The forms of `/v1`: bodies become a `CompletionRequest` or an error that names the field; answers, models and errors
 are written as OpenAI's API has them.
 
-What tunes a model, or asks for what a desk does not do, is ignored; system messages and what is no text are passed
-over. The thread is the client's own word: a follow-up leans on it and the prompt shows it; nothing of it is searched,
-learned from or shown to others. Beyond OpenAI's fields, the message (or the last chunk's delta) has `sources`, with the
-keys of `chat.protocol.Source`, and `answer_source`.
+What a desk does not do is ignored. The thread is the client's own word: nothing of it is searched, learned from or
+shown to others. Beyond OpenAI's fields a message has `sources` (`chat.protocol.Source`) and `answer_source`.
 """
 
 import json

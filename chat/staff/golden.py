@@ -1,11 +1,8 @@
 """Golden questions: sets that are filled, runs that ask them, and « what if » on the last real questions.
 
-A run is a row, asked by a job, one question after the other, without writing. A result that is empty is still to be
-asked, so a run that was killed goes on where it was. A run with other settings asks each question both ways.
-
-A line of a file or a row of a set expects of its answer: `answer_source` (one of these exits), `contains` and
-`not_contains` (texts, case ignored), `document` and `page` (of one of its sources), `expected_question` (the stored
-question of a source), `refused`.
+A run is asked by a job, without writing; a result that is empty is still to be asked, so a killed run goes on.
+A row expects of its answer: `answer_source` (one of these exits), `contains` and `not_contains` (case ignored),
+`document` and `page` (of one of its sources), `expected_question` (a source's stored one), `refused`.
 """
 
 import hashlib

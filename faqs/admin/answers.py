@@ -1,8 +1,4 @@
-"""Validated answers as staff see them: the editor with its form, and the list.
-
-Rows are written by the verbs of `faqs.answers`, so that their points follow. What waits for its points, or could not be
-indexed, says so in the list with what to do.
-"""
+"""Validated answers as staff see them: the editor with its form, and the list. `faqs.answers` writes the rows."""
 
 from typing import Any, ClassVar
 

@@ -1,8 +1,4 @@
-"""The audit of the memory: what it holds, and what it is used for.
-
-What is kept is what people asked: every page asks for the rights on `CachedResponse`. Changes go through
-`faqs.memory`, which the arrays in memory follow; nothing here saves a row by itself.
-"""
+"""The audit of the memory. Its rows are what people asked, and are changed by the verbs of `faqs.memory` alone."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar

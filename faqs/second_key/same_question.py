@@ -1,12 +1,8 @@
 """The second key: do a stored question and an asked one ask for the same thing?
 
-A cosine finds questions about the same subject; it does not tell « activer » from « désactiver » or 2023 from 2024. The
-vetoes compare numbers, dates, units, negations, opposites, names, the kind of the question, its scope, who does what to
-whom, and finally every word that carries content. What they cannot explain counts as a disagreement, because a refused
-answer costs a model call and a wrong one costs trust.
-
-`compare_questions` turns the second key: pure and symmetric, no model, no database. `would_serve` turns both keys, and
-is what lets a stored answer out, what `check_pairs` measures and what `calibrate_thresholds` sets.
+A cosine does not tell « activer » from « désactiver » or 2023 from 2024; the vetoes do. What they cannot explain counts
+as a disagreement: a refused answer costs a model call, a wrong one costs trust. `compare_questions` is pure and
+symmetric; `would_serve` turns both keys, and is what `check_pairs` measures and `calibrate_thresholds` sets.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,9 +1,7 @@
-"""What the kinds of sources share: where a source is, what it declares, where a tool may connect (allow-listed hosts,
-with the guard of `agents.network`), and the secrets that headers name.
+"""What the kinds of sources share: where a source is, what it declares, where its tools may connect, and its secrets.
 
-Foreign schemas are made as models take them (`fitted`): references replaced, words dropped that model APIs do not know.
-What is left is looser, never tighter: the tool's server checks the arguments. What is not valid, or is no single
-object, is refused with its reason (`ToolDefinitionError`).
+Foreign schemas are made as models take them (`fitted`): looser, never tighter, since the tool's server checks the
+arguments. One that is not valid, or is no single object, is refused with its reason (`ToolDefinitionError`).
 """
 
 import base64
