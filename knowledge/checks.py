@@ -1,4 +1,4 @@
-"""System checks: the embedder's and the vector store's own, the order of the job limits; and what a worker checks."""
+"""System checks: the embedder's and the vector store's own, limits of time; and what a worker checks."""
 
 from typing import Any
 
@@ -18,18 +18,12 @@ def check_backends(**_kwargs: Any) -> list[CheckMessage]:
 
 
 @register()
-def check_job_limits(**_kwargs: Any) -> list[CheckMessage]:
-    """A heartbeat must fit into its lease, a soft limit below its hard one, a paid call below both."""
-    ordered = (
-        ("JOB_HEARTBEAT_SECONDS", "JOB_LEASE_SECONDS"),
-        ("LLM_READ_TIMEOUT_SECONDS", "JOB_SOFT_LIMIT_SECONDS"),
-        ("JOB_SOFT_LIMIT_SECONDS", "JOB_HARD_LIMIT_SECONDS"),
-        ("LLM_READ_TIMEOUT_SECONDS", "TURN_TIMEOUT_SECONDS"),
-    )
+def check_time_limits(**_kwargs: Any) -> list[CheckMessage]:
+    """A call of the model must fit into its job and its turn."""
     return [
-        Error(f"{low} must be below {high}.", id="knowledge.E001")
-        for low, high in ordered
-        if getattr(settings, low) >= getattr(settings, high)
+        Error(f"LLM_READ_TIMEOUT_SECONDS must be below {limit}.", id="knowledge.E001")
+        for limit in ("JOB_SOFT_LIMIT_SECONDS", "TURN_TIMEOUT_SECONDS")
+        if settings.LLM_READ_TIMEOUT_SECONDS >= getattr(settings, limit)
     ]
 
 

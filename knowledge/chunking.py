@@ -503,11 +503,9 @@ def _fragments(text: str, target: int) -> Iterator[Item]:
 def segments(items: Sequence[Item], *, aim: int, gap: int = 0) -> list[list[str]]:
     """The texts in order, in groups of about `aim` characters; `gap` is what joins two texts, in characters.
 
-    An edit in one place moves no cut anywhere else. Packing texts one after the other up to a size would shift every
-    later cut when a paragraph is put in at the top, and every shifted chunk would be embedded anew and lose what staff
-    wrote on it. Here a boundary is a cut when its rank (how natural it is, then a hash of the text before it) is the
-    lowest of all boundaries around it: what is farther away has no say. Only a piece that is still too long is then cut
-    again, on its own.
+    An edit in one place moves no cut anywhere else, so chunks keep their vectors and what staff wrote on them: a
+    boundary is a cut when its rank (how natural it is, then a hash of the text before it) is the lowest around it. Only
+    a piece that is still too long is then cut again, on its own.
     """
     if not items:
         return []

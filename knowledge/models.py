@@ -369,11 +369,9 @@ class IndexBuild(Job):
 
 
 class VectorCollection(models.Model):
-    """A collection of the table store, or an alias: a row with a `target`. Every write bumps `version`, which the
-    in-process matrices follow.
+    """A collection of the table store, or an alias (with a `target`); matrices follow its `version` by its `uuid`.
 
-    `uuid` identifies it to those matrices (a database may give a primary key twice, after a flush). Deletions up to
-    `purged_version` have been purged: a matrix that has seen less is loaded anew.
+    Deletions up to `purged_version` have been purged: a matrix that has seen less is loaded anew.
     """
 
     name = models.CharField(max_length=250, unique=True)

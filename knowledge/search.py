@@ -3,15 +3,14 @@
 `search` is the network half (vector store only), `confirm_passages` the database half: it completes the legacy format
 and drops deleted chunks and answers, which therefore stop answering at once. All comparisons are inclusive.
 
-Search is hybrid where benchmarks favour that for the embedding model (`ThresholdProfile.lexical_weight`). Two numbers
-are made of a hit. Its *relevance* orders the chunks: the best cosine of the chunk's points plus the weight times the
-best overlap of one with the question's words; beside passages without questions, chunks with questions lose these'
-lead. Its *closeness* meets the guard rail (`Thresholds.closeness`): the cosine plus a part for the question's words
-that the hit says, so that nothing else in the index changes it. A stored answer needs its cosine and the second key.
+Two numbers are made of a hit. Its *relevance* orders the chunks: the chunk's best cosine plus, where search is hybrid
+(`ThresholdProfile.lexical_weight`), its best overlap with the question's words. Its *closeness* meets the guard rail
+(`Thresholds.closeness`): nothing else in the index changes it. A stored answer needs its cosine and the second key.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -333,10 +332,7 @@ def _existing_chunks(hits: Sequence[Passage], agent_id: int) -> tuple[dict[objec
 #: Points whose words are read, about a second: further ones have the same words.
 VOCABULARY_MOST_POINTS = 10_000
 
-#: What the indexes looked like, and the words that were read then.
-_Known = tuple[tuple[tuple[str, int], ...], Vocabulary]
 _cached: TtlCache[Vocabulary] = TtlCache("VOCABULARY_CACHE_SECONDS")
-_last: dict[tuple[str, ...], _Known] = {}
 
 
 def is_vocabulary_known(collections: Sequence[str]) -> bool:
@@ -351,20 +347,18 @@ def vocabulary_of(collections: Sequence[str]) -> Vocabulary:
 
 
 def _read(collections: tuple[str, ...]) -> Vocabulary:
-    looks, standing = [], []
+    looks = []
     for name in collections:
-        try:
+        with suppress(CollectionMissingError):
             info = vector_store().info(name)
-        except CollectionMissingError:
-            continue
-        looks.append((info.name, info.points))
-        standing.append(info.name)
-    known = _last.get(collections)
-    if known is not None and known[0] == tuple(looks):
-        return known[1]
-    vocabulary = Vocabulary.of(_texts(standing))
-    _last[collections] = tuple(looks), vocabulary
-    return vocabulary
+            looks.append((info.name, info.points))
+    return _words_of(tuple(looks))
+
+
+@lru_cache(maxsize=32)
+def _words_of(looks: tuple[tuple[str, int], ...]) -> Vocabulary:
+    """The words of collections of these names and sizes."""
+    return Vocabulary.of(_texts([name for name, _points in looks]))
 
 
 def _texts(collections: Sequence[str]) -> Iterator[str]:

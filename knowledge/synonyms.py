@@ -111,15 +111,10 @@ _SMALL = word_class("stop_words")
 
 def objection_to(short: str, long: str) -> str:
     """Return why a pair must not be a synonym (it would make different questions one), or an empty text."""
-    small = [form for form in (short, long) if _is_small(form)]
+    small = [form for form in (short, long) if (found := words(fold(form))) and _SMALL.issuperset(found)]
     # « PAS » and "US" are acronyms, written as such; two small words are none.
     if len(small) == 2 or any(not form.isupper() for form in small):
         return _("« %(form)s » est un mot outil : il n’a pas de synonyme.") % {"form": small[0]}
     if answers_above().are_opposites(short, long):
         return _("« %(short)s » et « %(long)s » sont des contraires.") % {"short": short, "long": long}
     return ""
-
-
-def _is_small(form: str) -> bool:
-    found = words(fold(form))
-    return bool(found) and all(word in _SMALL for word in found)

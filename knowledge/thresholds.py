@@ -27,10 +27,6 @@ class Rate:
     hits: int
     total: int
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.hits <= self.total:
-            raise ValueError(f"{self.hits} of {self.total} is not a rate.")
-
     @property
     def rate(self) -> float:
         return self.hits / self.total if self.total else 0.0
@@ -49,9 +45,7 @@ class Rate:
         share, n, z2 = self.rate, self.total, _Z95**2
         centre = share + z2 / (2 * n)
         spread = _Z95 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-        low = (centre - spread) / (1 + z2 / n)
-        high = (centre + spread) / (1 + z2 / n)
-        return (0.0 if self.hits == 0 else max(0.0, low)), (1.0 if self.hits == self.total else min(1.0, high))
+        return max(0.0, (centre - spread) / (1 + z2 / n)), min(1.0, (centre + spread) / (1 + z2 / n))
 
     def __str__(self) -> str:
         return f"{self.rate:.1%} [{self.low:.1%}; {self.high:.1%}] ({self.hits}/{self.total})"

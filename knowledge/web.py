@@ -7,7 +7,6 @@ sitemap's own host count. `knowledge.indexing.refresh` makes documents of the pa
 
 import asyncio
 import re
-import ssl
 import threading
 import time
 import zlib
@@ -126,11 +125,15 @@ async def _followed(address: str, marks: dict[str, str]) -> Fetched | Unchanged 
         internal=settings.URL_INTERNAL_HOSTS,
         error=PageRefusedError,
     )
+    # The usual authorities, and the operator's own, for an intranet.
+    authorities = httpx2.create_ssl_context(trust_env=False)
+    if settings.URL_CA_FILE:
+        authorities.load_verify_locations(settings.URL_CA_FILE)
     client = guarded_client(
         reach,
         timeout=URL_TIMEOUT_SECONDS,
         headers={"User-Agent": URL_USER_AGENT, "Accept": "*/*", **marks},
-        verify=_trusted(),
+        verify=authorities,
     )
     async with asyncio.timeout(URL_TOTAL_SECONDS), client:
         url = httpx2.URL(address)
@@ -169,14 +172,6 @@ async def _read(response: httpx2.Response, address: str) -> Fetched | Unchanged 
         last_modified=response.headers.get("Last-Modified", "")[:100],
         address=address,
     )
-
-
-def _trusted() -> ssl.SSLContext:
-    """The usual authorities, and the operator's own (`URL_CA_FILE`, for an intranet)."""
-    context = httpx2.create_ssl_context(trust_env=False)
-    if settings.URL_CA_FILE:
-        context.load_verify_locations(settings.URL_CA_FILE)
-    return context
 
 
 _turns: dict[str, float] = {}

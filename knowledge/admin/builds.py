@@ -1,6 +1,5 @@
 """Indexations, which are only looked at: how far each is, what it did; tried again, cancelled, and begun for agents."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -61,17 +60,13 @@ def rebuild_indexes(request: HttpRequest) -> HttpResponse:
                 builds.append(enqueue_rebuild(agent=agent, method=method))
             except RebuildInProgressError as error:
                 messages.warning(request, f"{agent} ({method.label}) : {error.public_message}")
-        return _to_builds(request, builds)
+        if not request.user.has_perm("knowledge.view_indexbuild"):
+            return HttpResponseRedirect(admin_url(Document, "changelist"))
+        if len(builds) == 1:
+            return HttpResponseRedirect(admin_url(IndexBuild, "change", builds[0].pk))
+        return HttpResponseRedirect(admin_url(IndexBuild, "changelist"))
     template, title = "admin/knowledge/indexbuild/confirm.html", gettext("Reconstruire l’index")
     return admin_page(request, template, model=IndexBuild, indexes=indexes, title=title)
-
-
-def _to_builds(request: HttpRequest, builds: Sequence[IndexBuild]) -> HttpResponseRedirect:
-    if not request.user.has_perm("knowledge.view_indexbuild"):
-        return HttpResponseRedirect(admin_url(Document, "changelist"))
-    if len(builds) == 1:
-        return HttpResponseRedirect(admin_url(IndexBuild, "change", builds[0].pk))
-    return HttpResponseRedirect(admin_url(IndexBuild, "changelist"))
 
 
 REPORT_LABELS = {

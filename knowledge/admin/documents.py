@@ -57,7 +57,7 @@ from knowledge.models import (
     WebPage,
     WebSource,
 )
-from knowledge.readers.registry import SUPPORTED_SUFFIXES, refuse_unsupported
+from knowledge.readers.registry import SUPPORTED_SUFFIXES, check_size, refuse_unsupported
 from knowledge.web import looks_like_sitemap, normal_address
 
 #: What tells a format from its content.
@@ -344,12 +344,8 @@ def refusal_of(file: "UploadedFile[bytes]", *, name: str = "") -> str:
     """Why a file is not even stored, or an empty string; `name` is what it will be read under, if not its own."""
     if not file.size:
         return gettext("le fichier est vide")
-    if file.size > settings.MAX_DOCUMENT_BYTES:
-        return gettext("le fichier fait %(size)s ; la limite est de %(limit)s") % {
-            "size": filesizeformat(file.size),
-            "limit": filesizeformat(settings.MAX_DOCUMENT_BYTES),
-        }
     try:
+        check_size(file.size, filename=name or file.name or "")
         refuse_unsupported(file.read(_FIRST_BYTES), filename=name or file.name or "")
     except UnreadableDocumentError as error:
         return str(error.public_message).rstrip(".")

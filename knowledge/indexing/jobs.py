@@ -44,8 +44,6 @@ logger = logging.getLogger(__name__)
 #: indexation go first at once, and comes back after `JOB_REAP_SECONDS`.
 QUESTIONS_TURN_SECONDS = 300.0
 
-# --- What is asked for -----------------------------------------------------------------------------------------------
-
 
 def _build(job: Job) -> IndexBuild:
     return IndexBuild.objects.select_related("agent").get(pk=job.pk)
@@ -115,8 +113,11 @@ def enqueue_missing_indexes(agent: Agent) -> list[IndexBuild]:
 def retry_build(build: IndexBuild) -> None:
     """Queue a failed or cancelled build again with its attempts reset; it resumes where it stopped."""
     payload = dict(build.payload)
-    if build.kind == JobKind.REBUILD and _is_overtaken(build):
-        payload["generation"] = new_generation(build.indexed_agent, IndexingMethod(build.method))
+    if build.kind == JobKind.REBUILD:
+        method = IndexingMethod(build.method)
+        current = vector_store().resolve_alias(collection_alias(build.indexed_agent.slug, method))
+        if (current or "") > build.generation:  # names sort by time: an older one cannot replace it
+            payload["generation"] = new_generation(build.indexed_agent, method)
     try:
         jobs.retry(build, payload=payload)
     except IntegrityError as error:
@@ -124,12 +125,6 @@ def retry_build(build: IndexBuild) -> None:
             raise RebuildInProgressError(f"{build.indexed_agent.slug} ({build.method}) is being rebuilt.") from error
         if build.kind != JobKind.REFRESH:  # another of which is there already and does the same
             jobs.enqueue(JobKind(build.kind), key=build.key, agent=build.agent, payload=payload)
-
-
-def _is_overtaken(build: IndexBuild) -> bool:
-    """Whether a later generation is in service, which an older one cannot replace (names sort by time)."""
-    alias = collection_alias(build.indexed_agent.slug, IndexingMethod(build.method))
-    return (vector_store().resolve_alias(alias) or "") > build.generation
 
 
 def run_build(build_id: int, *, on_progress: OnProgress = no_progress, may_retry: bool = False) -> IndexReport | None:

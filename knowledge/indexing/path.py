@@ -2,15 +2,11 @@
 
 1. `receive_file`: a file is bounded by its size before it is read, and kept as it was given. Its document waits.
    The entry points are `knowledge/admin/documents.py`, the command `add_documents`, and the refresh of a page.
-2. It is queued (`jobs.enqueue_documents`), and a worker's `jobs.carry_out` takes it; the command goes on
-   here.
-3. `index_documents`: each file is read by a parser and cut into chunks, in a child process with limits (`isolation`);
-   the document's rows become what it says now (`chunks`);
-   the rows become points, and only what changed is embedded and written (`sync`, `points`);
-   what acronyms the documents spell out is kept for reading questions (`knowledge.acronyms`);
-   the report counts what came out.
-4. The document answers. A job of its own has a model write questions for chunks that have none, where the agent wants
-   that, up to the site's calls a day (`questions`); each becomes a point as it comes.
+2. It is queued (`jobs.enqueue_documents`), and a worker's `jobs.carry_out` takes it; the command goes on here.
+3. `index_documents`: each file is read and cut into chunks in a child process with limits (`isolation`); the document's
+   rows become what it says now (`chunks`); the rows become points, and only what changed is embedded (`points`); the
+   acronyms that documents spell out are kept for reading questions (`knowledge.acronyms`).
+4. The document answers. A job of its own has a model write questions for chunks that have none (`questions`).
 
 Each step is idempotent, so a run that was cut is simply run again. A file that cannot be read, or whose points cannot
 be written, stays as a failed document with the reason; the rest of its batch is done.

@@ -196,11 +196,9 @@ def plan_document(document: Document, method: IndexingMethod) -> Iterator[Planne
 
 
 def plan_chunk(chunk: Chunk, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    """The points of one chunk (seed 001, sections 1.2 and 1.3).
+    """The points of one chunk (seed 001, sections 1.2 and 1.3): in `qr_atomique` one a question, and one of its text.
 
-    `legacy`: one, its vector made of category and content. `qr_atomique`: one a question, and one of the chunk's text.
-    A chunk without questions has the latter all the same, with the heading path in the place of the summary: without a
-    model nothing could be found otherwise (seed 001 skips it).
+    A chunk without questions has the latter all the same (seed 001 skips it): nothing could be found otherwise.
     """
     if method is IndexingMethod.LEGACY:
         yield PlannedPoint(_id(chunk, PointType.LEGACY), legacy_payload(chunk))
@@ -239,8 +237,7 @@ class PointWriter:
     ) -> bool:
         """Write the planned points, and delete the other points `listed`; whether anything was to be done.
 
-        Whoever writes beside others lists before the rows are read: a point written meanwhile belongs to a row written
-        before it, and is no stray.
+        Whoever writes beside others lists before the rows are read: a point written meanwhile is no stray.
         """
         written = self.written
         self.write(planned, on_progress)

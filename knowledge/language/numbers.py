@@ -160,14 +160,8 @@ def _quantity(items: list[str], start: int) -> tuple[int, Quantity] | None:
     total = value * factor
     if unit == "hour" and total >= 24 and total % 24 == 0:
         unit, total = "day", total / 24
-    kind = _kind(unit, value)
-    return end, Quantity(kind, round(total, 6), unit, value, text)
-
-
-def _kind(unit: str, value: float) -> str:
-    if not unit and 1900 <= value <= 2100 and value == int(value):
-        return "date"
-    return "number"
+    is_year = not unit and 1900 <= value <= 2100 and value == int(value)
+    return end, Quantity("date" if is_year else "number", round(total, 6), unit, value, text)
 
 
 def _number(items: list[str], start: int) -> tuple[int, float | None]:

@@ -113,7 +113,9 @@ class LanguageWords:
         self._usual = {
             folded: word
             for folded, (count, word) in accented.items()
-            if count >= _CLEARLY * plain.get(folded, 0) and not _is_participle(word, folded, plain)
+            # « embauché » beside « embauche »: both are words, and only the writer knows which.
+            if count >= _CLEARLY * plain.get(folded, 0)
+            and not (folded in plain and (end := word.rstrip("s")).endswith("é") and end[:-1].isascii())
         }
 
     def has(self, folded: str) -> bool:
@@ -127,12 +129,6 @@ class LanguageWords:
     def spelled(self, folded: str) -> str:
         """Return the form with accents where it is clearly the usual one, else an empty text."""
         return self._usual.get(folded, "")
-
-
-def _is_participle(word: str, folded: str, plain: Mapping[str, int]) -> bool:
-    """« embauché » beside « embauche »: both are words, and only the writer knows which."""
-    end = word.rstrip("s")
-    return folded in plain and end.endswith("é") and end[:-1].isascii()
 
 
 @cache
@@ -180,11 +176,6 @@ class Vocabulary:
         if is_accented:
             return own
         return usual[0] if usual else ""
-
-    def is_capital(self, folded: str) -> bool:
-        """Whether the agent's texts write it with capitals."""
-        own = self.forms.get(folded, "")
-        return own != own.lower()
 
     def is_common(self, folded: str) -> bool:
         """Whether it is a word of the agent's, or one that people often use."""
@@ -294,8 +285,9 @@ def _shouted_runs(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def _in_small_letters(token: Token, vocabulary: Vocabulary) -> str:
-    if vocabulary.is_capital(token.folded):
-        return vocabulary.forms[token.folded]
+    own = vocabulary.forms.get(token.folded, "")
+    if own != own.lower():
+        return own
     is_form = any(phrases("forms", code).length_at([token.folded], 0) for code in LANGUAGES)
     is_word = is_form or vocabulary.knows(token.folded)
     return token.text if 1 < len(token.text) <= _ACRONYM_LETTERS and not is_word else token.text.lower()
@@ -365,15 +357,13 @@ class _Speller:
         run = self.tokens[at : at + length]
         if any(token.is_protected or self._is_name(token) for token in run):
             return False
-        if any(self._has_apostrophe(token) for token in run) and length == 1:
+        first = run[0]
+        before = self.text[max(first.start - 1, 0) : first.start]
+        if length == 1 and (before in ("'", "’") or self._has_apostrophe_after(first)):
             return False
         if self.language == code:
             return True
-        return (length > 1 and not self.language) or not self.vocabulary.knows(run[0].folded)
-
-    def _has_apostrophe(self, token: Token) -> bool:
-        before = self.text[max(token.start - 1, 0) : token.start]
-        return before in ("'", "’") or self._has_apostrophe_after(token)
+        return (length > 1 and not self.language) or not self.vocabulary.knows(first.folded)
 
     def _restore_accents(self, token: Token) -> None:
         if not self._lacks_accents or self._has_apostrophe_after(token):

@@ -113,9 +113,6 @@ def _write_styles_out(soup: Tag) -> None:
         tag["style"] = f"{of_classes};{attribute(tag, 'style')}"
 
 
-# What is no content
-
-
 def drop_unread(soup: BeautifulSoup) -> None:
     """Take out what is no text: scripts, styles, fields, controls, comments."""
     for tag in tags_named(soup, _DROPPED):
@@ -176,9 +173,6 @@ def _is_furniture(tag: Tag) -> bool:
         return tag.find_parent(["main", "article", "section"]) is None
     names = f"{attribute(tag, 'id')} {attribute(tag, 'class')}"
     return bool(_SURROUNDING_NAMES.search(names)) and len(tag.get_text()) < _LONGEST_SURROUNDING
-
-
-# Links that only lead elsewhere
 
 
 @dataclass(slots=True)

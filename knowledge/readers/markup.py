@@ -257,9 +257,6 @@ def _nearest(tag: Tag, names: Container[str], closed: Container[str]) -> list[Ta
     return found
 
 
-# Tables
-
-
 def _is_for_layout(table: Tag) -> bool:
     """Whether cells only place things on the page: other tables, or code of several lines."""
     if attribute(table, "role") in ("presentation", "none") or tags_named(table, ("table",)):
@@ -327,9 +324,6 @@ def _fragment(tag: Tag, depth: int) -> str:
     return outline_text(outline)
 
 
-# Inline content
-
-
 def _inline(node: PageElement, depth: int = 0) -> str:
     if isinstance(node, Comment):
         return ""
@@ -386,9 +380,6 @@ def inline_text(run: Sequence[PageElement]) -> str:
 def _tidy(text: str) -> str:
     lines = [re.sub(r"[ \t]+", " ", line).strip() for line in text.split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-
-
-# Lists
 
 
 def _list_lines(tag: Tag, indent: str = "", *, depth: int) -> Iterator[str]:

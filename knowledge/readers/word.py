@@ -57,6 +57,8 @@ _UNREAD = (
     f"{_W}tabs",
     "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",
 )
+#: Of a content control that only says what to type there.
+_PROMPT = f"{_W}sdtPr/{_W}showingPlcHdr"
 #: A cell that claims to cover more columns than this covers one.
 _MOST_SPANNED = 100
 
@@ -163,7 +165,7 @@ class _Reader:
                     fields[-1:] = []
             if node.tag == f"{_W}instrText":
                 fields[-1:] = [instruction + (node.text or "") for instruction in fields[-1:]]
-            elif not any(each.tag in _UNREAD or _is_prompt(each) for each in around):
+            elif not any(each.tag in _UNREAD or each.find(_PROMPT) is not None for each in around):
                 is_hidden, *struck = (
                     self._look(run, name, part) not in _OFF for name in ("vanish", "strike", "dstrike")
                 )
@@ -335,11 +337,6 @@ def _field(node: Any) -> str:
     return "☒" if states and states[0].get(f"{_W}val") not in _OFF else "☐"
 
 
-def _is_prompt(holder: Any) -> bool:
-    """Whether a content control only says what to type there."""
-    return holder.tag == f"{_W}sdt" and holder.find(f"{_W}sdtPr/{_W}showingPlcHdr") is not None
-
-
 #: What stands in a run, and what it says.
 _SIGNS: dict[str, Callable[[Any], str]] = {
     f"{_W}t": _said,
@@ -356,9 +353,6 @@ def _in_columns(cells: dict[int, str]) -> list[str]:
     if max(cells, default=0) > len(cells) + _MOST_SPANNED:
         return list(cells.values())
     return [cells.get(column, "") for column in range(max(cells, default=-1) + 1)]
-
-
-# Numbers that Word counts
 
 
 def _value(element: Any, path: str, default: str = "") -> str:

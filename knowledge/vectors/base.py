@@ -2,9 +2,7 @@
 
 A *collection* holds points of one recipe. An *alias* is a second name that can be moved to another collection in one
 step; every verb takes either. Ids are UUID strings; upserting an id again overwrites it. Scores are cosines rounded to
-`SCORE_DECIMALS`, best first, ties by id so that two stores agree. Only `VectorStoreUnavailableError`,
-`CollectionMissingError`, `EmbeddingMismatchError` and, for a name or an id that cannot be used, `KnowledgeError` leave
-an implementation.
+`SCORE_DECIMALS`, best first, ties by id so that two stores agree. Only errors of `knowledge.errors` leave it.
 """
 
 import uuid

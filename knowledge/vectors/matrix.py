@@ -1,12 +1,9 @@
 """Exact search by cosine over rows in memory, and how the rows follow those of the database.
 
-A `Matrix` holds unit rows by key, and their words. Readers work on a `Snapshot`, which no later write changes: rows
-are only appended, and dead ones marked in a new mask, so readers need no lock. Callers keep the rows of unit length.
-
-Every write to a collection (of points, or of a memory's entries) locks it and gives its rows the next version, so who
-has seen version n misses nothing by reading the rows above n (`Followed`). A deletion stays as a mark until it is
-purged; who has not seen a mark that is gone reads everything anew. A transaction that has written to a collection
-itself (`Uncommitted`) reads it apart, because a rollback gives its versions to other rows.
+A `Matrix` holds unit rows by key, and their words; readers work on a `Snapshot`, which no later write changes. Every
+write to a collection (of points, or of a memory's entries) locks it and gives its rows the next version, so who has
+seen version n reads the rows above n only (`Followed`), or all anew where marks of deletions were purged since. A
+transaction that wrote itself (`Uncommitted`) reads apart, because a rollback gives its versions to other rows.
 """
 
 import threading
@@ -79,17 +76,13 @@ class Snapshot(Generic[K]):
         return rank_hybrid(hits, lexical_weight=lexical_weight, limit=limit, always=always)
 
     def _hits(self, rows: npt.NDArray[np.intp], vector: Vector, overlaps: Vector) -> list[tuple[K, float, float]]:
-        cosines = self._exact(rows, vector).tolist()
+        # Recomputed row by row in double precision: equal rows score equally wherever they stand.
+        exact = np.einsum("ij,j->i", self.rows[rows].astype(np.float64), vector.astype(np.float64))
+        cosines = (np.clip(exact, -1.0, 1.0).round(SCORE_DECIMALS) + 0.0).tolist()
         shares = overlaps[rows].astype(np.float64).round(SCORE_DECIMALS).tolist()
         return [
             (self.keys[row], cosine, share) for row, cosine, share in zip(rows.tolist(), cosines, shares, strict=True)
         ]
-
-    def _exact(self, rows: npt.NDArray[np.intp], vector: Vector) -> npt.NDArray[np.float64]:
-        # Recomputed row by row in double precision: equal rows score equally wherever they stand.
-        exact = np.einsum("ij,j->i", self.rows[rows].astype(np.float64), vector.astype(np.float64))
-        rounded: npt.NDArray[np.float64] = np.clip(exact, -1.0, 1.0).round(SCORE_DECIMALS) + 0.0
-        return rounded
 
     def _scores(self, vector: Vector, only: Collection[K] | None) -> tuple[npt.NDArray[np.intp] | None, Vector]:
         """The scores of the rows that count, and their positions (`None`: all rows, in order)."""
@@ -135,7 +128,9 @@ class Matrix(Generic[K]):
             self._keys.extend(keys)
             self._row_of.update(zip(keys, range(start, end), strict=True))
             self._compact()
-            self._publish()
+            self._snapshot = Snapshot(
+                self._keys, self._store[: len(self._keys)], len(self._row_of), self._alive, self._postings
+            )
 
     def _bury(self, keys: Iterable[K], size: int) -> None:
         """Mark the rows of `keys` dead in a mask of `size`, made anew so that snapshots keep theirs."""
@@ -166,10 +161,6 @@ class Matrix(Generic[K]):
         self._keys = [self._keys[row] for row in kept.tolist()]
         self._row_of = {key: row for row, key in enumerate(self._keys)}
         self._alive = None
-
-    def _publish(self) -> None:
-        size = len(self._keys)
-        self._snapshot = Snapshot(self._keys, self._store[:size], len(self._row_of), self._alive, self._postings)
 
 
 def rank_hybrid(

@@ -65,12 +65,10 @@ class Passage:
     is_courtesy: bool = False
     #: When a person last vouched for it, in seconds since the epoch; 0 for what nobody did.
     validated_at: float = 0.0
-    #: Where its document's page is; known once the passage is confirmed, empty for a file.
+    #: Known once the passage is confirmed: the address of its document's page (empty for a file), the page of it that
+    #: the passage begins on (from 1), and when it was last read.
     url: str = ""
-    #: The page of its document that it begins on, from 1; known once the passage is confirmed, where the format has
-    #: pages.
     page: int | None = None
-    #: When its document was last read; known once the passage is confirmed.
     read_at: datetime | None = None
 
     def with_values(self, **values: Any) -> "Passage":

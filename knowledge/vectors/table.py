@@ -221,9 +221,6 @@ class TableVectorStore(VectorStore):
             cursor.execute("SELECT 1")
 
 
-# Reading collections.
-
-
 def _collection(name: str, *, lock: bool = False) -> VectorCollection:
     """The collection of this name or alias."""
     try:
@@ -298,9 +295,6 @@ def _matching(row: VectorCollection, payload_filter: PayloadFilter) -> Iterator[
             yield point_id
 
 
-# Following the committed state.
-
-
 def _snapshot(row: VectorCollection) -> Snapshot[uuid.UUID]:
     """The matrix at `row` or later; after a writing in this transaction, all points anew."""
 
@@ -332,9 +326,6 @@ def _as_terms(
 def _as_rows(vectors: Sequence[bytes | memoryview], row: VectorCollection) -> Vector:
     flat = np.frombuffer(b"".join(vectors), dtype=_FLOAT32)
     return flat.reshape(len(vectors), row.recipe["dimensions"])
-
-
-# Writing.
 
 
 @contextmanager

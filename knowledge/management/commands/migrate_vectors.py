@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 
 from knowledge.errors import KnowledgeError
 from knowledge.management.terminal import JsonCommand, progress_bar
-from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore, vector_store
+from knowledge.vectors.base import PayloadFilter, VectorStore, vector_store
 
 
 def migrate_vectors(
@@ -35,7 +35,12 @@ def migrate_vectors(
         strays = [key for key in target.ids_where(info.name, PayloadFilter()) if key not in copied]
         target.delete(info.name, strays)
         removed += len(strays)
-        _verify(source, target, info)
+        there, here = source.count(info.name), target.count(info.name)
+        if there != here:
+            raise KnowledgeError(
+                f"{info.name} has {there} points in the source and {here} in the target: it was written to meanwhile. "
+                "Stop the workers and run the migration again."
+            )
     for info in infos:
         for alias in info.aliases:
             target.point_alias(alias, info.name)
@@ -45,15 +50,6 @@ def migrate_vectors(
         "removed": removed,
         "aliases": sorted(alias for info in infos for alias in info.aliases),
     }
-
-
-def _verify(source: VectorStore, target: VectorStore, info: CollectionInfo) -> None:
-    there, here = source.count(info.name), target.count(info.name)
-    if there != here:
-        raise KnowledgeError(
-            f"{info.name} has {there} points in the source and {here} in the target: it was written to meanwhile. "
-            "Stop the workers and run the migration again."
-        )
 
 
 class Command(JsonCommand):

@@ -27,17 +27,11 @@ class Command(JsonCommand):
         name = type(store).__name__
         lines = ["{alias}: {state} ({collection})".format(**row) for row in rows]
         self.tell(options, {"store": name, "recipe": recipe.as_json(), "indexes": rows}, [f"{name} answers.", *lines])
-        missing = [row["alias"] for row in rows if row["state"] == "missing"]
-        if missing:
+        to_build = [f"{row['alias']} ({row['state']})" for row in rows if row["state"] in ("missing", "outdated")]
+        if to_build:
             raise CommandError(
-                f"There are documents for {', '.join(missing)} but no index. "
+                f"There are documents without an index of the model {recipe.model}: {', '.join(to_build)}. "
                 "Build it with: manage.py rebuild_agent_index AGENT"
-            )
-        outdated = [row["alias"] for row in rows if row["state"] == "outdated"]
-        if outdated:
-            raise CommandError(
-                f"Built with another embedding model than {recipe.model}: {', '.join(outdated)}. "
-                "Rebuild them with: manage.py rebuild_agent_index AGENT"
             )
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from knowledge.embeddings.base import Recipe, embedder
+from knowledge.embeddings.base import embedder
 from knowledge.management.terminal import JsonCommand
-from knowledge.vectors.base import CollectionInfo, vector_store
+from knowledge.vectors.base import vector_store
 
 
 class Command(JsonCommand):
@@ -13,7 +13,17 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         store = vector_store()
         recipe = embedder().recipe
-        rows = [_row(info, recipe) for info in store.collections()]
+        rows: list[dict[str, Any]] = [
+            {
+                "name": info.name,
+                "points": info.points,
+                "aliases": list(info.aliases),
+                "model": info.recipe.model,
+                "dimensions": info.recipe.dimensions,
+                "is_current_model": info.recipe == recipe,
+            }
+            for info in store.collections()
+        ]
         points = sum(row["points"] for row in rows)
         name = type(store).__name__
         self.tell(
@@ -21,17 +31,6 @@ class Command(JsonCommand):
             {"store": name, "points": points, "collections": rows},
             [f"{name}: {len(rows)} collections, {points} points", *map(_line, rows)],
         )
-
-
-def _row(info: CollectionInfo, recipe: Recipe) -> dict[str, Any]:
-    return {
-        "name": info.name,
-        "points": info.points,
-        "aliases": list(info.aliases),
-        "model": info.recipe.model,
-        "dimensions": info.recipe.dimensions,
-        "is_current_model": info.recipe == recipe,
-    }
 
 
 def _line(row: dict[str, Any]) -> str:

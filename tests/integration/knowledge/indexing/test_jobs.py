@@ -86,11 +86,13 @@ class FailureTests(TestCase):
         assert len(build.report["failed"]) == 4
         assert build.error.startswith("0.md : ")
 
-    def test_unreadable_file_is_never_retried(self) -> None:
+    def test_unreadable_file_is_never_retried_keeps_its_reason_and_the_rest_is_done(self) -> None:
         self.documents.append(store_document(agent=self.agent, name="vide.md", data=b" ").document)
         build = self.run_with_retries()
         assert build.status == JobStatus.PARTLY_FAILED
         assert [row["item"] for row in build.report["failed"]] == ["vide.md"]
+        assert self.statuses() == ["indexed"] * 4 + ["failed"]
+        assert Document.objects.get(name="vide.md").error
 
     def test_file_that_this_worker_does_not_see_is_a_failure_that_can_be_tried_again(self) -> None:
         document = self.documents[0]

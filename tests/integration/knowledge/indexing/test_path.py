@@ -10,7 +10,7 @@ from agents.admin_base import admin_url
 from agents.models import IndexingMethod
 from knowledge.errors import EmbeddingMismatchError
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.models import Document, DocumentStatus
+from knowledge.models import Document
 from knowledge.search import confirm_passages
 from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.payloads import PointType
@@ -67,18 +67,6 @@ class IndexDocumentTests(TestCase):
         assert report.embedded == 2  # the new chunk's question and its content
         assert "15 euros" in search_index(self.agent, KNOWN).hits[0].content
         assert not [hit for hit in search_index(self.agent, KNOWN).hits if "12 euros" in hit.content]
-
-    def test_unreadable_file_is_kept_with_its_reason_and_the_rest_is_done(self) -> None:
-        stored = [
-            store_document(agent=self.agent, name=name, data=data).document
-            for name, data in (("vide.md", b""), ("faq.md", FAQ_TEXT.encode()))
-        ]
-        report = index_documents(agent=self.agent, documents=stored)
-        assert [row["item"] for row in report.failed] == ["vide.md"]
-        assert report.documents == 1
-        failed = Document.objects.get(name="vide.md")
-        assert failed.status == DocumentStatus.FAILED
-        assert failed.error
 
     @override(MAX_DOCUMENT_CHUNKS=2)
     def test_a_document_that_was_cut_says_so_until_it_is_read_whole(self) -> None:

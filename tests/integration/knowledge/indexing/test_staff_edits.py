@@ -107,12 +107,6 @@ class StaffEditTests(TestCase):
         alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
         assert vector_store().count(alias) == 4
 
-    def test_edit_that_is_undone_is_no_edit(self) -> None:
-        before = self.chunk.content
-        self.edit("Tout autre chose.")
-        self.edit(before)
-        assert not self.reload().is_edited
-
     def test_disabled_chunk_is_neither_indexed_nor_served_and_stays_so(self) -> None:
         self.chunk.enabled = False
         self.chunk.save()

@@ -94,8 +94,6 @@ class WrittenQuestionsTests(TestCase):
     def allow(self, **limits: Any) -> None:
         RuntimeSettings(values=limits).save()
 
-    # Searchable first.
-
     def test_document_answers_before_any_question_is_asked_of_the_model(self) -> None:
         with self.model() as silent:
             self.add()
@@ -163,8 +161,6 @@ class WrittenQuestionsTests(TestCase):
             assert job.not_before is not None
             assert job.not_before > timezone.now()
 
-    # Asked once.
-
     def test_nothing_is_asked_twice_also_where_nothing_was_kept(self) -> None:
         with self.model(reply(BAD)):
             self.add()
@@ -225,8 +221,6 @@ class WrittenQuestionsTests(TestCase):
             self.write()
         assert self.chunk().knowledge_units == [BAD]
 
-    # The budget.
-
     def test_budget_of_calls_is_kept_to_the_call_and_goes_on_the_next_day(self) -> None:
         self.allow(question_calls_per_day=2)
         with self.model(*[reply(GOOD)] * 5) as model:
@@ -254,8 +248,6 @@ class WrittenQuestionsTests(TestCase):
             self.allow(question_calls_per_day=3)
             self.write(may_retry=True)
         assert (self.written(), self.job().status) == (3, JobStatus.DONE)
-
-    # Stopped, taken up.
 
     def test_stop_gives_it_up_until_somebody_asks_again(self) -> None:
         with self.using(_Deciding(lambda: cancel(self.job()))):

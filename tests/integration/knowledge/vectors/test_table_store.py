@@ -123,12 +123,6 @@ class CommittedTests(TransactionTestCase):
             assert in_threads(lambda: found(self.store)) == [[1, 2, 3, 4]]
         assert in_threads(lambda: found(self.store)) == [[1, 2, 3, 4, 9]]
 
-    def test_write_shares_the_fate_of_the_callers_rows(self) -> None:
-        with rolled_back():
-            self.store.ensure("other", RECIPE)
-            self.store.upsert("other", [point(1)])
-        assert [info.name for info in self.store.collections()] == ["c"]
-
     def test_concurrent_writers_lose_nothing_and_hide_nothing(self) -> None:
         def write(start: int) -> None:
             for number in range(start, start + 10):
@@ -150,13 +144,6 @@ class CommittedTests(TransactionTestCase):
         assert not VectorPoint.objects.filter(deleted=True).exists()
         assert VectorCollection.objects.get().purged_version == 2
         assert found(self.store) == [3, 4, *range(10, 16)]
-
-    @override(TABLE_STORE_PURGE_VERSIONS=3)
-    def test_recent_deletions_are_kept_for_other_readers(self) -> None:
-        self.store.upsert("c", [point(5)])
-        self.store.delete("c", [ident(1)])
-        assert VectorPoint.objects.filter(deleted=True).count() == 1
-        assert VectorCollection.objects.get().purged_version == 0
 
     def test_memory_is_bounded_by_the_cache_budget(self) -> None:
         for name in ("d", "e", "f"):

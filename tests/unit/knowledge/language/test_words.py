@@ -3,19 +3,17 @@
 import gc
 import tomllib
 import weakref
-from dataclasses import asdict
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.isolation import REPLY, read_here
+from knowledge.isolation import read_here
 from knowledge.language.words import (
     _MEANINGS_FILE,
     ACCENTED,
     LANGUAGES,
     PLAIN,
-    common_stem,
     document_language,
     fold,
     fold_keeping_accents,
@@ -45,11 +43,6 @@ def test_a_class_is_asked_for_one_language_or_for_all() -> None:
     assert "the" in word_class("stop_words", "en")
     assert "the" not in word_class("stop_words", "fr")
     assert {"the", "les"} <= word_class("stop_words")
-
-
-def test_a_word_of_either_language_has_one_stem() -> None:
-    assert common_stem("cookies") == common_stem("cookie")
-    assert common_stem("ecoles") == common_stem("ecole")
 
 
 @pytest.mark.parametrize(
@@ -143,9 +136,3 @@ def test_a_sentence_tells_the_language_and_less_says_nothing(code: str, text: st
 def test_long_document_is_judged_over_its_whole_length() -> None:
     text = TEXTS["en"] + "\n\n" + "\n\n".join(f"{TEXTS['fr']} {n}." for n in range(300))
     assert read_here(text.encode(), filename="a.txt").language == "fr"
-
-
-def test_language_comes_through_the_pipe_of_the_reader() -> None:
-    read = read_here(TEXTS["en"].encode(), filename="a.txt")
-    assert read.language == "en"
-    assert REPLY.validate_python(asdict(read)) == read

@@ -7,8 +7,8 @@ from knowledge.readers.base import ParsedDocument
 from knowledge.readers.registry import parse_document
 
 
-def parse(text: str, filename: str = "fiche-conges.md") -> ParsedDocument:
-    return parse_document(text.encode(), filename=filename)
+def parse(text: str) -> ParsedDocument:
+    return parse_document(text.encode(), filename="fiche-conges.md")
 
 
 def test_first_h1_is_the_title_and_in_no_path() -> None:
@@ -22,10 +22,6 @@ def test_front_matter_gives_title_and_category() -> None:
     parsed = parse('---\ntitle: "Guide RH"\ncatégorie: Paie\n---\n\nBonjour.\n')
     assert (parsed.title, parsed.blocks[0].category) == ("Guide RH", "Paie")
     assert parsed.blocks[0].text == "Bonjour."
-
-
-def test_file_name_is_the_last_resort_for_a_title() -> None:
-    assert parse("Bonjour.", "dossier/mes_notes.md").title == "mes notes"
 
 
 def test_breadcrumb_under_the_title_is_the_category() -> None:

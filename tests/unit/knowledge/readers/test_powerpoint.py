@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 from knowledge.models import SourceType
 from knowledge.readers.base import ParsedDocument
 from knowledge.readers.registry import parse_document
-from tests.unit.knowledge.readers.office_files import powerpoint, refusal, saved
+from tests.unit.knowledge.readers.office_files import refusal, saved
 
 
 def add_slide(presentation: Any, title: str, *lines: str, layout: int = 1) -> Any:
@@ -105,11 +105,6 @@ def test_slides_are_bounded(settings: Settings) -> None:
         add_slide(presentation, "Horaires", "Ouvert.")
     settings.MAX_DOCUMENT_PAGES = 2
     assert "trop de diapositives" in refusal(saved(presentation), "a.pptx")
-
-
-def test_characters_are_bounded(settings: Settings) -> None:
-    settings.MAX_DOCUMENT_CHARACTERS = 10
-    assert "trop long" in refusal(powerpoint(), "a.pptx")
 
 
 def test_chart_is_a_table_under_its_title() -> None:
