@@ -493,22 +493,6 @@ UNFOLD: dict[str, object] = {
             {"title": gettext_lazy("Second facteur"), "link": reverse_lazy("mfa_index")},
         ]
     },
-    # Those of the page: 600 is its accent (`chat/static/chat/chat.css`).
-    "COLORS": {
-        "primary": {
-            "50": "oklch(97.5% .012 200)",
-            "100": "oklch(94% .025 200)",
-            "200": "oklch(89% .04 200)",
-            "300": "oklch(83% .06 195)",
-            "400": "oklch(78.5% .073 193)",
-            "500": "oklch(68% .08 197)",
-            "600": "oklch(42% .066 204)",
-            "700": "oklch(37% .06 204)",
-            "800": "oklch(32% .05 204)",
-            "900": "oklch(28% .042 204)",
-            "950": "oklch(21% .03 204)",
-        }
-    },
 }
 
 # --- API -------------------------------------------------------------------------------------------------------------
