@@ -113,9 +113,7 @@ class StaffInline(_OwnAgentsOnly, ThemedInline):
 
 
 class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
-    """What every list of the admin keeps to: a search of bounded length, no look-up in what no form shows, no fault at
-    a value that no row has, and the rows of those agents only that its reader works on (`agents.roles`).
-    """
+    """Bounded searches, no look-up in what no form shows, its reader's rows alone (`agents.roles`)."""
 
     formfield_overrides: ClassVar[Any] = {JSONField: {"form_class": _StorableJSONField}}
     #: What its list is for, in words; the list and the page « Avancé » say it.
@@ -171,9 +169,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return reached and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Allow deletion from pages of this model if `is_erasable`, and always with the row to which a row belongs:
-        Django asks this too when a deletion on another model's page takes rows of this one along.
-        """
+        """From pages of this model where `is_erasable`; along with a row of another, of which Django asks too, always."""
         page = request.resolver_match.url_name if request.resolver_match else ""
         if (page or "").startswith(f"{self.opts.app_label}_{self.opts.model_name}_"):
             may = self.is_erasable and self.has_view_permission(request, obj)
@@ -182,9 +178,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return may and may_reach(request, self.model, change=True) and super().has_delete_permission(request, obj)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        """A value that no row can have, in the address or chosen, leads to the whole list; filters look it up as late as
-        the page is drawn.
-        """
+        """A value that no row can have leads to the whole list; filters look it up as late as the page is drawn."""
         if not may_reach(request, self.model, change=request.method == "POST"):
             raise PermissionDenied
         chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)

@@ -1,6 +1,4 @@
-"""A deployment's branding: its words (one language replaces a missing other), logo, and one colour, which the browser
-darkens on light paper, and lightens on dark paper, until it is readable.
-"""
+"""A deployment's branding: words (one language stands in for the other), logo, and a colour made readable."""
 
 import base64
 import hashlib

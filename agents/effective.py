@@ -1,7 +1,6 @@
 """The settings that apply to one turn: deployment over agent over site, resolved once; and how forms show them.
 
-A threshold of `None` is set at no level: the measured profile of the embedding model decides (`knowledge.thresholds`).
-`EMBEDDING_PROFILE` names the function that knows it, because `agents` imports no other app.
+A threshold of `None` is set at no level: the embedding model's profile decides, known to `EMBEDDING_PROFILE`.
 """
 
 from collections.abc import Mapping

@@ -289,11 +289,7 @@ def may_restore(line: LogEntry, by: Any) -> bool:
 
 
 def restore(line: LogEntry, *, by: Any) -> None:
-    """Restore the values before a change, which is a change itself.
-
-    Raises `PermissionDenied` for who may not change the row, and `ValidationError` where it is deleted, where what the
-    change wrote is no longer there, or where the values are no longer allowed.
-    """
+    """Restore the values before a change. Raises `PermissionDenied`, or `ValidationError` where they do not fit now."""
     if not may_restore(line, by):
         raise PermissionDenied
     changes = restorable(line)

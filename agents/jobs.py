@@ -141,9 +141,9 @@ def enqueue(
     again: bool = True,
     tells: bool = True,
 ) -> Job:
-    """Queue a job, or join the open one of this key. Lists of both payloads are united; a joined job runs once more,
-    unless its current run is enough (`again`). A worker is told after the commit, unless the caller runs the job at
-    once or tells later (`tells`).
+    """Queue a job, or join the open one of this key, which unites the lists of both payloads and runs `again`.
+
+    `tells`: a worker is notified after the commit; else the caller runs the job, or notifies one later.
     """
     payload = dict(payload or {})
     for _attempt in range(_JOIN_ATTEMPTS):
@@ -420,10 +420,7 @@ def worker_state() -> WorkerState:
 
 
 class Heartbeat:
-    """The heartbeat of one worker, from `start` to `stop`, in a thread: `serve`'s worker has no other.
-
-    Each beat has connections of its own, and no process forks meanwhile (`no_fork`): it would close its parent's.
-    """
+    """The heartbeat of one worker, in a thread with connections of its own, which a fork meanwhile would close."""
 
     def __init__(self, name: str) -> None:
         self._name = name[:200]

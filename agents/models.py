@@ -288,9 +288,7 @@ class Deployment(models.Model):
         return style_of(self.accent)
 
     def method_of(self, agent: Agent) -> IndexingMethod:
-        """The method that one of this deployment's agents is searched by: the overlay's, or the agent's where the overlay
-        has none or an unknown one (seed 001, section 4.4).
-        """
+        """The method by which an agent of this deployment is searched: the overlay's, where it has a known one."""
         overlay = self.config_overlay.get("indexing_method")
         if overlay in IndexingMethod.values:
             return IndexingMethod(overlay)

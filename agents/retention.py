@@ -31,9 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The retention of one kind of things. `until` names the setting with the time; `rows` is the path of a function
-    that returns the expired rows, or deletes what is no row and yields its numbers (`delete_…`).
-    """
+    """The setting that says until when, and the function that finds the rows, or deletes and yields numbers."""
 
     name: str
     until: str

@@ -27,9 +27,7 @@ POLL_SECONDS = 1.0
 
 
 class Maintenance(bootsteps.StartStopStep):
-    """Takes up what was left and begins what is due, at start and then every `JOB_REAP_SECONDS`; of several workers one
-    does it. Meanwhile a thread says that the worker lives.
-    """
+    """Recovers at start and every `JOB_REAP_SECONDS` (of several workers, one); a thread says that this one lives."""
 
     requires = ("celery.worker.components:Timer",)
 
@@ -118,10 +116,7 @@ _has_built = False
 
 @task_postrun.connect
 def leave_after_the_builds(task: Any, args: Any, retval: Any, **_kwargs: Any) -> None:
-    """An embedded worker ends once no indexing job waits and is started anew: the models it loaded go with it.
-
-    It does not for a message whose job was done before: each start would cost more than the work.
-    """
+    """End an embedded worker after its indexing jobs: the models go with it. Not for a job that was done before."""
     from agents.jobs import RUN_TASK
     from chat.serve import is_child
     from knowledge.models import IndexBuild

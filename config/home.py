@@ -337,9 +337,7 @@ class Entry:
 
 
 def _nearest(path: str) -> str:
-    """The longest address of the sidebar that this page lies at or below; every page lies below the first one. A tab lies
-    where the first of its subject does.
-    """
+    """The longest address of the sidebar above this page, and above the first tab of its subject."""
     addresses = ([Entry("", "", model).address for model in models] for models in TABBED)
     first = next((each[0] for each in addresses if path.startswith(tuple(each[1:]))), path)
     entries = [entry.address for _title, entries in DAILY for entry in entries]

@@ -1,6 +1,4 @@
-"""Agents, deployments and the site's settings, each with the value it would inherit beside it. The index belongs to
-`knowledge`, which this app does not import: buttons lead to that app's pages, by their address.
-"""
+"""Agents, deployments and the site's settings, each with what it would inherit; `knowledge` is linked by address."""
 
 from collections.abc import Mapping
 from itertools import groupby
@@ -46,10 +44,7 @@ TEXT_ROWS = 3
 
 
 class SettingsForm(forms.ModelForm[Any]):
-    """Edit a row that holds settings: an agent, a deployment, or the values of the site.
-
-    The form has a field for each setting in `knobs`; the loop below the last form adds them. An empty field inherits.
-    """
+    """Edit a row that holds settings, by a field for each of `knobs` (added below); one left empty inherits."""
 
     #: The column that holds the settings, and which there are.
     column: ClassVar[str] = "settings"

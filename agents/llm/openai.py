@@ -93,10 +93,7 @@ _MAX_EVENT_BYTES = 1024 * 1024
 
 
 class Clients:
-    """The package's clients of one server, made at first use: one for all threads, one for each event loop.
-
-    `read_timeout` bounds the wait for the first byte and between two reads, in seconds.
-    """
+    """The clients of one server, for all threads and for each event loop; `read_timeout`: seconds of silence."""
 
     def __init__(
         self, *, api_key: str = "", base_url: str = "", read_timeout: float = 60.0, max_retries: int = 2

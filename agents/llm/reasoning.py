@@ -50,10 +50,7 @@ def _flat(reasoning: Any) -> str:
 
 
 class ReasoningFilter:
-    """Feed the pieces of a reply, send what comes back, and flush at the end.
-
-    With `awaits_close`, nothing comes back before a closing mark: this model's template opens its reasoning.
-    """
+    """Feed the pieces of a reply, and flush; with `awaits_close`, its template opens the reasoning."""
 
     def __init__(self, *, awaits_close: bool = False) -> None:
         self._awaits_close = self._is_open = awaits_close

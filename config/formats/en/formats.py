@@ -1,6 +1,4 @@
-"""Dates in the English interface, for readers on both sides of the Atlantic: the month is a word, the clock has 24
-hours.
-"""
+"""Dates in English for both sides of the Atlantic: the month is a word, the clock has 24 hours."""
 
 DATE_FORMAT = "j F Y"
 TIME_FORMAT = "H:i"
