@@ -9,7 +9,7 @@ import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Self
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -113,7 +113,7 @@ class PlannedRow:
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """Every row of a file. `not_compared`: how many were not looked for among other answers, with the reason."""
+    """Every row of a file. `not_compared`: how many could not be looked for among other answers."""
 
     agent_id: int
     rows: tuple[PlannedRow, ...]
@@ -225,10 +225,8 @@ def _row(line: int, cells: list[str], columns: dict[str, int]) -> FaqRow:
     return FaqRow(question, values["answer"], category, tuple(phrasings), line)
 
 
-def plan_import(
-    agent: Agent, data: bytes | str, *, max_compared: int | None = None, on_progress: OnProgress = no_progress
-) -> ImportPlan:
-    """Return what an import of this file would do; at most `max_compared` questions are compared by meaning."""
+def plan_import(agent: Agent, data: bytes | str, *, on_progress: OnProgress = no_progress) -> ImportPlan:
+    """Return what an import of this file would do."""
     read, failed = parse_csv(data)
     rows: list[PlannedRow] = []
     first: dict[str, FaqRow] = {}
@@ -242,7 +240,7 @@ def plan_import(
             except AnswerRejectedError as error:
                 failed.append(_failure(row, error))
     plan = ImportPlan(agent.pk, tuple(rows), tuple(sorted(failed, key=lambda each: each.line)))
-    return _with_contradictions(plan, agent, max_compared, on_progress)
+    return _with_contradictions(plan, agent, on_progress)
 
 
 def _cleaned(row: FaqRow) -> FaqRow:
@@ -280,30 +278,15 @@ def _answers_to(agent: Agent, questions: Sequence[str]) -> dict[str, LearnedResp
     return {row.question_key: row for row in ranked}
 
 
-def _with_contradictions(
-    plan: ImportPlan, agent: Agent, max_compared: int | None, on_progress: OnProgress
-) -> ImportPlan:
+def _with_contradictions(plan: ImportPlan, agent: Agent, on_progress: OnProgress) -> ImportPlan:
     """Mark the rows whose question another validated answer of the agent answers otherwise."""
     todo = [planned.row for planned in plan.of_kind(RowKind.NEW, RowKind.CHANGED)]
-    compared, reason = todo, ""
-    if max_compared is not None:
-        counts = accumulate(len(_asked(row)) for row in todo)
-        compared = todo[: sum(count <= max_compared for count in counts)]
-        reason = _("Au plus %(limit)d questions sont comparées ici ; la commande import_faqs les compare toutes.") % {
-            "limit": max_compared
-        }
-    similar: dict[int, list[SimilarAnswer]] = {}
     try:
-        similar = _similar(agent, compared, on_progress)
+        similar = _similar(agent, todo, on_progress)
     except ApplicationError as error:
-        compared, reason = [], str(error.public_message)
-    not_compared = len(todo) - len(compared)
-    return replace(
-        plan,
-        rows=tuple(_beside(planned, similar.get(planned.row.line, ())) for planned in plan.rows),
-        not_compared=not_compared,
-        not_compared_reason=reason if not_compared else "",
-    )
+        return replace(plan, not_compared=len(todo), not_compared_reason=str(error.public_message))
+    rows = tuple(_beside(planned, similar.get(planned.row.line, ())) for planned in plan.rows)
+    return replace(plan, rows=rows)
 
 
 def _beside(planned: PlannedRow, similar: Iterable[SimilarAnswer]) -> PlannedRow:

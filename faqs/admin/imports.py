@@ -80,7 +80,7 @@ def import_faqs(request: HttpRequest) -> HttpResponse:
         agent = (confirmed if is_confirmed else form).cleaned_data["agent"]
         text = confirmed.cleaned_data["text"] if is_confirmed else form.cleaned_data["file"]
         try:
-            plan = plan_import(agent, text, max_compared=MAX_ROWS)
+            plan = plan_import(agent, text)
             if len(plan.rows) + len(plan.failed) > MAX_ROWS:
                 reason = gettext("Le fichier a plus de %(rows)d lignes : la commande import_faqs les importe toutes.")
                 raise AnswerRejectedError(reason % {"rows": MAX_ROWS})

@@ -24,8 +24,8 @@ def csv_of(*rows: FaqRow) -> bytes:
     return "".join(csv_lines(rows)).encode()
 
 
-def planned(agent: Agent, *rows: FaqRow, max_compared: int | None = None) -> ImportPlan:
-    return plan_import(agent, csv_of(*rows), max_compared=max_compared)
+def planned(agent: Agent, *rows: FaqRow) -> ImportPlan:
+    return plan_import(agent, csv_of(*rows))
 
 
 def kinds(plan: ImportPlan) -> list[str]:
@@ -97,14 +97,6 @@ class PlanningTest(TestCase):
         assert kinds(plan) == ["new", "unchanged"]
         assert plan.not_compared == 1
         assert "indisponible" in plan.not_compared_reason
-
-    def test_what_is_beyond_the_bound_is_counted(self) -> None:
-        make_learned(self.agent)
-        rows = [FaqRow(f"Question {number} ?", "R", phrasings=("Et ça ?",)) for number in range(4)]
-        plan = planned(self.agent, *rows, max_compared=5)
-        assert plan.not_compared == 2
-        assert "import_faqs" in plan.not_compared_reason
-        assert planned(self.agent, *rows).not_compared == 0
 
     def test_questions_are_embedded_together_and_not_at_all_without_answers(self) -> None:
         rows = [FaqRow(f"Question {number} ?", "R") for number in range(5)]
