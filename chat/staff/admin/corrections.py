@@ -20,7 +20,6 @@ from chat.models import Feedback, Turn, TurnStatus, Verdict
 from chat.staff.admin.simulator import linked_sources, prose, prose_of, source_badge
 from chat.staff.corrections import Correction, NothingToCorrectError, close_what_it_answers, prove
 from chat.thread.messages import exchange_of
-from faqs.answers import AnswerRejectedError, check_texts, clean_answer, one_line
 from faqs.models import LearnedResponse
 
 RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
@@ -43,17 +42,6 @@ class CorrectionForm(forms.Form):
     )
     #: The number of the passage that the text was taken from.
     taken = forms.IntegerField(required=False, widget=forms.HiddenInput)
-
-    def clean(self) -> dict[str, Any]:
-        data: dict[str, Any] = super().clean() or {}
-        if self.errors:
-            return data
-        data["question"], data["answer"] = one_line(data["question"]), clean_answer(data["answer"])
-        try:
-            check_texts(data["question"], data["answer"])
-        except AnswerRejectedError as error:
-            raise forms.ValidationError(str(error.public_message)) from error
-        return data
 
 
 def may_correct(request: HttpRequest) -> bool:
