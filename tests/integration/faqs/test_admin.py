@@ -39,7 +39,7 @@ class EditorTest(TestCase):
     def test_saved_answer_has_its_phrasings_and_is_served_at_once(self) -> None:
         with mock.patch("faqs.answer_points.nudge") as nudge:
             with self.captureOnCommitCallbacks(execute=True):
-                response = self.save(phrasing_lines="Quel tarif ?\n\nQuel tarif ?\nQuel prix ?")
+                response = self.save(phrasing_lines=f"Quel tarif ?\n\nquel  TARIF\n{QUESTION.lower()}\nQuel prix ?")
         row = LearnedResponse.objects.get()
         assert [phrasing.text for phrasing in row.phrasings.all()] == ["Quel tarif ?", "Quel prix ?"]
         assert row.index_state == IndexState.INDEXED

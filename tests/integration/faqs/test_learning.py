@@ -143,13 +143,6 @@ class AgainTests(LearningTestCase):
         assert self.learn().reason == "set_aside"
         assert recall(self.deployment, QUESTION).answer is None
 
-    def test_two_deployments_learn_each_for_itself(self) -> None:
-        self.learn()
-        other = make_deployment(self.deployment.agent, slug="other")
-        lesson = make_lesson(other, QUESTION, ANSWER)
-        assert remember_answer(lesson, mode="valid", max_age_days=180).outcome == "stored"
-        assert CachedResponse.objects.count() == 2
-
 
 @pytest.mark.parametrize(
     "answer",

@@ -267,15 +267,12 @@ class StalenessTests(LibraryCase):
         return self.entry.status, self.entry.status_reason
 
     def test_deleting_a_chunk_stops_every_answer_from_it_at_once(self) -> None:
-        others = Chunk.objects.exclude(pk=self.chunk.pk)
-        for number in range(20):
-            sources = [source_of(self.chunk), source_of(others[number % others.count()])]
-            make_entry(self.deployment, f"Question numéro {number} ?", "Réponse.", sources=sources)
+        sources = [source_of(chunk) for chunk in Chunk.objects.order_by("pk")[:2]]
+        make_entry(self.deployment, "Où est la mairie ?", "Réponse.", sources=sources)
         # Not through the ORM's signals: serving must not depend on them.
         Chunk.objects.filter(pk=self.chunk.pk)._raw_delete(using="default")
-        served = [recall(self.deployment, f"Question numéro {n} ?").answer for n in range(20)]
-        assert served == [None] * 20
-        assert recall(self.deployment, QUESTION).answer is None
+        for question in ("Où est la mairie ?", QUESTION):
+            assert recall(self.deployment, question).answer is None
 
     def test_passage_that_is_switched_off_or_deleted_moves_its_answers_to_review_at_once(self) -> None:
         off, deleted, last = Chunk.objects.order_by("pk")[:3]

@@ -45,6 +45,7 @@ class OverrideFormTests(ToolCase):
 
     def test_risk_1_description_parameter_and_phrasing_are_saved_and_indexed(self) -> None:
         before = fresh(self.weather).digest
+        ToolOverride.objects.filter(pk=self.weather.pk).update(parameters={"gone": "a parameter of before"})
         response = self.save(
             description="Annonce la météo.",
             parameter_city="nom de la ville",
@@ -55,12 +56,12 @@ class OverrideFormTests(ToolCase):
         assert response.status_code == 200
         assert spec is not None
         assert spec.description == "Annonce la météo."
-        assert spec.parameters["properties"]["city"]["description"] == "nom de la ville"
+        assert spec.parameters["properties"] == {"city": {"type": "string", "description": "nom de la ville"}}
         assert spec.examples == ("Va-t-il pleuvoir ?",)
         assert spec.tags == {"staff"}
         assert fresh(self.weather).digest != before
         self.save(parameter_city="")
-        assert fresh(self.weather).parameters == {}, "the code's text is back"
+        assert fresh(self.weather).parameters.keys() == {"gone"}, "the code's text is back"
 
     def test_unknown_tag_is_refused(self) -> None:
         Group.objects.create(name="librarians")

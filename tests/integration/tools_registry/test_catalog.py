@@ -32,11 +32,9 @@ class WallTests(TestCase):
             )
         )
 
-    def test_phase_1_step_1_tool_whose_tag_the_user_lacks_is_not_available(self) -> None:
+    def test_phase_1_step_1_every_tag_of_a_tool_is_needed(self) -> None:
         assert names() == {"open_tool"}
         assert names(frozenset({"admin"})) == {"open_tool", "admin_tool"}
-
-    def test_step_1_every_tag_of_a_tool_is_needed(self) -> None:
         assert names(frozenset({"finance"})) == {"open_tool"}
         assert names(frozenset({"admin", "finance"})) == {"open_tool", "admin_tool", "double_tool"}
 
@@ -93,31 +91,7 @@ class OverrideTests(TestCase):
     """Risk 1, the global override."""
 
     def setUp(self) -> None:
-        spec = make_tool(
-            "weather",
-            "Code's description.",
-            parameters={
-                "type": "object",
-                "properties": {"city": {"type": "string", "description": "code's city"}, "days": {"type": "integer"}},
-            },
-        )
-        self.enterContext(declared_tools(spec))
-
-    def test_phase_2_risk_1_override_replaces_description_and_parameters(self) -> None:
-        ToolOverride.objects.create(
-            tool_name="weather",
-            description="Staff's description.",
-            parameters={"city": "staff's city", "unknown": "nothing", "days": " "},
-            examples=["Will it rain?"],
-        )
-        spec = all_tools().named("weather")
-        assert spec is not None
-        assert spec.description == "Staff's description."
-        assert spec.parameters["properties"] == {
-            "city": {"type": "string", "description": "staff's city"},
-            "days": {"type": "integer"},
-        }
-        assert spec.examples == ("Will it rain?",)
+        self.enterContext(declared_tools(make_tool("weather", "Code's description.")))
 
     def test_override_that_was_rolled_back_is_forgotten(self) -> None:
         try:
@@ -131,11 +105,6 @@ class OverrideTests(TestCase):
         assert outside is not None
         assert inside.description == "Rolled back."
         assert outside.description == "Code's description."
-
-    def test_reading_an_unchanged_catalogue_takes_one_query(self) -> None:
-        all_tools()
-        with self.assertNumQueries(1):
-            available_tools(user_tags=VISITOR, agent_id=None)
 
 
 class ReleaseTests(TestCase):

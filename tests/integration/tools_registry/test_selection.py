@@ -159,14 +159,11 @@ class DirectModeTests(SelectionCase):
 
     mode = "direct"
 
-    def test_mode_direct_offers_every_permitted_tool(self) -> None:
+    def test_mode_direct_offers_every_permitted_tool_without_an_index(self) -> None:
+        ToolOverride.objects.update(digest="", vector=None)
         names = set(self.names("anything"))
         assert {tool.name for tool in TOOLS[:4]} <= names
         assert "delete_user" not in names
-
-    def test_mode_direct_needs_no_index(self) -> None:
-        ToolOverride.objects.update(digest="", vector=None)
-        assert "weather_forecast" in self.names("anything")
 
 
 class ModeTests(SelectionCase):
@@ -191,12 +188,9 @@ class IndexTests(TestCase):
     def setUp(self) -> None:
         self.enterContext(declared_tools(*TOOLS))
 
-    def test_second_run_embeds_nothing(self) -> None:
-        sync_index()
-        assert sync_index().embedded == 0
-
     def test_changed_text_alone_is_embedded_again(self) -> None:
         sync_index()
+        assert sync_index().embedded == 0
         ToolOverride.objects.filter(tool_name="find_route").update(description="x")
         ToolOverride.objects.get(tool_name="find_route").save()
         report = sync_index()

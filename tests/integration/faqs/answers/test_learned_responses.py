@@ -178,18 +178,13 @@ class DoubleIndexingTests(TestCase):
             assert point.vector @ embedder().embed_one(QUESTION, purpose=Purpose.QUERY) == pytest.approx(1)
         assert row.index_state == IndexState.INDEXED
 
-    def test_faq_validated_from_a_message_is_indexed_in_both_collections(self) -> None:
-        agent, message = make_agent(), uuid.uuid4()
-        row = learn_from_message(agent=agent, message_uuid=message, question=QUESTION, answer=ANSWER)
-        sync_learned([row.pk])
-        assert (row.answer, row.source_message) == (ANSWER, message)
-        assert [len(points) for points in everywhere(row)] == [1, 1]
-
-    def test_message_validated_twice_updates_its_faq(self) -> None:
+    def test_faq_validated_from_a_message_is_indexed_in_both_and_validated_again_updated(self) -> None:
         agent, message = make_agent(), uuid.uuid4()
         for answer in ("Nulle part.", ANSWER):
-            learn_from_message(agent=agent, message_uuid=message, question=QUESTION, answer=answer)
-        assert LearnedResponse.objects.get().answer == ANSWER
+            row = learn_from_message(agent=agent, message_uuid=message, question=QUESTION, answer=answer)
+        sync_learned([row.pk])
+        assert (LearnedResponse.objects.get().answer, row.source_message) == (ANSWER, message)
+        assert [len(points) for points in everywhere(row)] == [1, 1]
 
     def test_every_method_in_use_has_the_points_and_a_phrasing_is_embedded_once(self) -> None:
         agent = make_agent()
@@ -416,10 +411,6 @@ class RulesTests(TestCase):
         sync_learned([row.pk])
         assert (fresh(row).status, row.index_state) == (LearnedStatus.TO_REVIEW, IndexState.WITHDRAWN)
         assert set_status([row], LearnedStatus.VALID) == 0
-
-    def test_phrasings_that_say_nothing_new_are_dropped(self) -> None:
-        row = make_learned(question=QUESTION, phrasings=["où  garer son vélo", "Et mon vélo ?", ""])
-        assert [phrasing.text for phrasing in row.phrasings.all()] == ["Et mon vélo ?"]
 
 
 class ReaperTests(TestCase):
