@@ -464,6 +464,11 @@ class ToolSourceAdmin(StaffAdmin):
     list_select_related = False
     search_fields = ("name", "slug", "url")
     prepopulated_fields: ClassVar = {"slug": ("name",)}
+    conditional_fields: ClassVar = {
+        "command": "kind == 'mcp_stdio'",
+        "url": "kind != 'mcp_stdio'",
+        **dict.fromkeys(("document", "chosen"), "kind == 'openapi'"),
+    }
     ordering = ("name",)
     actions = ("refresh",)
     own_pages = (("<int:source_id>/read/", read_now, "read"),)

@@ -10,6 +10,7 @@ from django.contrib import admin
 from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldBooleanSwitchWidget
 
@@ -121,6 +122,12 @@ class DeploymentForm(SettingsForm):
     class Meta:
         model = Deployment
         exclude = ("config_overlay", "logo")  # noqa: DJ006  # written by `save`
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if (logo := self.instance.logo_id) and (field := self.fields.get("logo_file")):
+            image = '<img src="{}" alt="" height="40"><br>{}'
+            field.help_text = format_html(image, reverse("logo", args=[logo]), field.help_text)
 
     def clean_logo_file(self) -> bytes | None:
         file = self.cleaned_data.get("logo_file")
@@ -268,7 +275,7 @@ class SpecialistInline(StaffInline):
 #: What a desk says and shows, before everything finer.
 _OF_A_DESK = (
     *("welcome", "suggestions", "presentation", "contact", "guard_rail_message", "guard_rail_threshold"),
-    *("logo_file", "accent", "notice"),
+    *("logo_file", "without_logo", "accent", "notice"),
 )
 
 
@@ -283,23 +290,18 @@ class DeploymentAdmin(SettingsAdmin):
     search_fields = ("name", "slug", "agent__name")
     autocomplete_fields = ("agent",)
     inlines = (SpecialistInline,)
+    conditional_fields: ClassVar = {"groups": "audience == 'groups'"}
     prepopulated_fields: ClassVar = {"slug": ("name",)}
     readonly_fields = ("public_key",)
     fieldsets = (
         (None, {"fields": ("name", "slug", "agent", "is_active", "audience", "groups", *_OF_A_DESK)}),
         (
             _("Apparence"),
-            {
-                "classes": ("tab",),
-                "fields": (*("without_logo", "organisation", "legal_url"), *("name_en", "welcome_en", "notice_en")),
-            },
+            {"classes": ("tab",), "fields": ("organisation", "legal_url", "name_en", "welcome_en", "notice_en")},
         ),
         (_("Widget"), {"classes": ("tab",), "fields": ("allowed_origins", "public_key")}),
         *setting_fieldsets({name: knob for name, knob in OVERLAY_KNOBS.items() if name not in _OF_A_DESK}),
     )
-
-    def view_on_site(self, deployment: Deployment) -> str:
-        return _chat_page(deployment)
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         script = request.build_absolute_uri(reverse("widget-script")) if row is not None and row.origins else ""

@@ -173,13 +173,8 @@ class LearnedResponseAdmin(StaffAdmin):
     change_form_template = "admin/faqs/learnedresponse/change_form.html"
     list_display = ("shown_question", "agent", "validity", "index", "usage", "owner", "review_date")
     list_filter = (
-        "status",
-        "index_state",
-        "kind",
-        ("agent", AutocompleteSelectFilter),
-        ReviewFilter,
-        ("owner", AutocompleteSelectFilter),
-        "category",
+        *("status", "index_state", "kind", ReviewFilter, "category"),
+        *(("agent", AutocompleteSelectFilter), ("owner", AutocompleteSelectFilter)),
     )
     list_filter_submit = True
     list_select_related = ("agent", "owner")

@@ -132,11 +132,7 @@ class TurnAdmin(PrivateAdmin):
     change_form_template = "admin/chat/turn/change_form.html"
     list_display = ("question", "way_and_score", "state", "verdict", "deployment", "moment")
     list_filter = (
-        "answer_source",
-        "status",
-        "feedback__verdict",
-        "conversation__deployment",
-        "conversation__is_temporary",
+        *("answer_source", "status", "feedback__verdict", "conversation__deployment", "conversation__is_temporary"),
         ("started_at", RangeDateFilter),
     )
     list_filter_submit = True

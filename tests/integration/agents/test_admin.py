@@ -93,6 +93,7 @@ class DeploymentFormTest(TestCase):
         page = self.client.get(self.address)
         form = page.context["adminform"].form
         assert "config_overlay" not in form.fields
+        self.assertContains(page, 'x-show="audience == ')
         assert form["match_count"].value() == 4
         assert "Hérité : 9 (agent)" in form.fields["match_count"].help_text
         assert "Q/R Atomique" in form.fields["indexing_method"].help_text
