@@ -49,7 +49,6 @@ class Rule:
 RULES = (
     Rule("conversations", "CONVERSATION_DAYS", "chat.retention.old_conversations", batch=50),
     Rule("empty_conversations", "EMPTY_CONVERSATION_HOURS", "chat.retention.empty_conversations", batch=50),
-    Rule("temporary_chats", "TEMPORARY_CHAT_HOURS", "chat.retention.expired_chats", batch=50),
     Rule("golden_runs", "GOLDEN_RUNS_KEPT", "chat.retention.surplus_runs"),
     Rule("memory", "memory_max_age_days", "faqs.memory.delete_expired"),
     Rule("generations", "FINISHED_JOB_DAYS", "knowledge.indexing.rebuild.delete_abandoned"),

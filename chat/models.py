@@ -87,8 +87,6 @@ class Conversation(models.Model):
     version = models.PositiveIntegerField(default=0, editable=False)
     #: The last turn of the branch that is shown; absent where there is one line only. No foreign key: tables would cross.
     leaf = models.UUIDField(null=True, blank=True, editable=False)
-    #: Not listed, not learned from, and deleted `TEMPORARY_CHAT_HOURS` after its last message.
-    is_temporary = models.BooleanField(_("temporaire"), default=False)
     #: Its reader keeps it at the top of their list.
     is_pinned = models.BooleanField(default=False, db_default=False, editable=False)
     created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
@@ -103,7 +101,6 @@ class Conversation(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["user", "-updated_at"]),
             models.Index(fields=["visitor", "-updated_at"]),
-            models.Index(fields=["updated_at"], condition=Q(is_temporary=True), name="temporary_conversations"),
         ]
 
     def __str__(self) -> str:
@@ -460,10 +457,6 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
 
     def dismissed(self) -> Self:
         return self.standing().filter(settled_at=None, dismissed_at__isnull=False)
-
-    def to_correct(self) -> Self:
-        """The open thumbs down that staff may correct from: not those of temporary chats, of which nothing is used again."""
-        return self.open().filter(turn__conversation__is_temporary=False)
 
 
 class Feedback(models.Model):

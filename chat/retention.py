@@ -1,4 +1,4 @@
-"""What is deleted: old conversations, temporary chats past their time; times are in `agents.retention`."""
+"""What is deleted: old conversations, empty ones, surplus runs; times are in `agents.retention`."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,28 +16,18 @@ BATCH = 50
 
 
 def conversations_older_than(days: int) -> QuerySet[Conversation]:
-    """Those whose last message is older, temporary ones included."""
+    """Those whose last message is older, without a running answer."""
+    running = Turn.objects.filter(
+        conversation=OuterRef("pk"), status=TurnStatus.RUNNING, lease_expires_at__gt=timezone.now()
+    )
     limit = timezone.now() - timedelta(days=days)
-    return _not_running(Conversation.objects.filter(updated_at__lt=limit))
-
-
-def expired_chats() -> QuerySet[Conversation]:
-    """Temporary chats past `TEMPORARY_CHAT_HOURS`."""
-    limit = timezone.now() - timedelta(hours=settings.TEMPORARY_CHAT_HOURS)
-    return _not_running(Conversation.objects.filter(is_temporary=True, updated_at__lt=limit))
+    return Conversation.objects.filter(~Exists(running), updated_at__lt=limit)
 
 
 def empty_conversations() -> QuerySet[Conversation]:
     """Conversations in which nothing was asked within `EMPTY_CONVERSATION_HOURS`; a program may open thousands a day."""
     limit = timezone.now() - timedelta(hours=settings.EMPTY_CONVERSATION_HOURS)
     return Conversation.objects.filter(updated_at__lt=limit, turns=None, messages=None)
-
-
-def _not_running(conversations: QuerySet[Conversation]) -> QuerySet[Conversation]:
-    running = Turn.objects.filter(
-        conversation=OuterRef("pk"), status=TurnStatus.RUNNING, lease_expires_at__gt=timezone.now()
-    )
-    return conversations.filter(~Exists(running))
 
 
 def purge(conversations: QuerySet[Conversation]) -> Iterator[int]:
@@ -49,11 +39,6 @@ def old_conversations() -> QuerySet[Conversation]:
     """Conversations past their retention (`CONVERSATION_DAYS`); none where the site keeps all."""
     days = settings.CONVERSATION_DAYS
     return conversations_older_than(days) if days else Conversation.objects.none()
-
-
-def forget_expired() -> int:
-    """Delete expired temporary chats; workers run it every few seconds, cheap when idle."""
-    return sum(purge(expired_chats()))
 
 
 def surplus_runs() -> QuerySet[GoldenRun]:

@@ -225,7 +225,7 @@ WAITING: tuple[Waiting, ...] = (
     Waiting(
         _("Réponses signalées comme fausses"),
         ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse"),
-        lambda: Feedback.objects.to_correct(),
+        Feedback.objects.open,
         _list(Feedback, follow_up="open"),
         _("Corriger"),
         tone="bad",

@@ -284,8 +284,6 @@ TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=3 * LLM_READ_TI
 
 # --- How long things are kept ----------------------------------------------------------------------------------------
 
-#: A temporary chat is deleted so long after its last message.
-TEMPORARY_CHAT_HOURS = 24.0
 #: A conversation in which nothing was asked is deleted so long after it was opened, at night.
 EMPTY_CONVERSATION_HOURS = 24.0
 #: Unanswered questions are forgotten after this many days.
@@ -345,7 +343,6 @@ RECOVERY = {
     "turns": "chat.thread.turns.interrupt_stale_turns",
     "answers": "faqs.answer_points.reap_learned",
     "unanswered": "faqs.unanswered.tidy_unanswered",
-    "chats": "chat.retention.forget_expired",
 }
 
 # --- Delays and bounds that several modules share -----------------------------------------------------------------------

@@ -213,7 +213,6 @@ def start_conversation(
     deployment: Deployment,
     *,
     client_message_id: str | None = None,
-    is_temporary: bool = False,
     phase: str = "",
     project: str = "",
 ) -> Conversation:
@@ -223,7 +222,6 @@ def start_conversation(
         "user_id": reader.user_id,
         "visitor": reader.visitor,
         "channel": reader.channel,
-        "is_temporary": is_temporary,
         "phase": phase,
         "project": project,
     }

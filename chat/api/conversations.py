@@ -130,7 +130,7 @@ class ConversationViewSet(
         parameters=[OpenApiParameter("deployment"), OpenApiParameter("q")], responses=ConversationListSerializer
     )
     def list(self, request: Request) -> Response:
-        found = self.get_queryset().filter(is_temporary=False).exclude(title="")
+        found = self.get_queryset().exclude(title="")
         if deployment := request.query_params.get("deployment"):
             found = found.filter(deployment__slug=named(deployment))
         found = search_conversations(found, request.query_params.get("q", "")).select_related("deployment")
@@ -145,11 +145,7 @@ class ConversationViewSet(
         limit_asking(reader.person, address_of(request), what="open")
         deployment = open_deployment(reader.user, form.validated_data["deployment"])
         conversation = start_conversation(
-            reader,
-            deployment,
-            is_temporary=form.validated_data["temporary"],
-            phase=form.validated_data["phase"],
-            project=form.validated_data["project"],
+            reader, deployment, phase=form.validated_data["phase"], project=form.validated_data["project"]
         )
         return Response(self.get_serializer(conversation).data, status=status.HTTP_201_CREATED)
 
@@ -191,7 +187,6 @@ def shown_thread(conversation: Conversation) -> dict[str, Any]:
     context = {"thread": thread}
     return {
         "title": conversation.title,
-        "temporary": conversation.is_temporary,
         "messages": MessageSerializer(thread.messages, many=True, context=context).data,
         "runningTurn": {"id": str(running)} if running else None,
     }

@@ -26,12 +26,11 @@ from chat.turn.values import shown_reading
 
 class ConversationSerializer(serializers.ModelSerializer[Conversation]):
     deployment = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True)
-    temporary = serializers.BooleanField(source="is_temporary", read_only=True)
     pinned = serializers.BooleanField(source="is_pinned", required=False)
 
     class Meta:
         model = Conversation
-        fields = ("id", "title", "deployment", "temporary", "pinned", "phase", "project", "created_at", "updated_at")
+        fields = ("id", "title", "deployment", "pinned", "phase", "project", "created_at", "updated_at")
         read_only_fields = ("id", "deployment", "phase", "project", "created_at", "updated_at")
         extra_kwargs = {"title": {"required": True, "allow_blank": False, "max_length": 200}}
 
@@ -48,7 +47,6 @@ class ConversationListSerializer(serializers.Serializer[Any]):
 
 class NewConversationSerializer(serializers.Serializer[Any]):
     deployment = serializers.SlugField(allow_blank=True, default="")
-    temporary = serializers.BooleanField(default=False)
     phase = serializers.CharField(allow_blank=True, default="", max_length=SCOPE_CHARACTERS)
     project = serializers.CharField(allow_blank=True, default="", max_length=SCOPE_CHARACTERS)
 
@@ -171,7 +169,6 @@ class RunningTurnSerializer(serializers.Serializer[Any]):
 
 class ThreadSerializer(serializers.Serializer[Any]):
     title = serializers.CharField()
-    temporary = serializers.BooleanField()
     messages = MessageSerializer(many=True)
     runningTurn = RunningTurnSerializer(allow_null=True)
 

@@ -198,7 +198,6 @@ def _config(
         "csrfToken": get_token(request),
         "csrfCookie": settings.CSRF_COOKIE_NAME,
         **script_config(deployment),
-        "temporaryHours": settings.TEMPORARY_CHAT_HOURS,
         "urls": {
             "conversations": reverse("conversation-list"),
             "messages": f"{settings.BASE_PATH}/api/messages/",

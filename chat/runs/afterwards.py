@@ -55,7 +55,7 @@ def _settle(turn_id: uuid.UUID, result: TurnResult) -> None:
     _mark_asked_again(turn_id)
     if result.unanswered is not None:
         _keep_question(turn_id, result.unanswered)
-    if result.learning is not None and _stands(turn_id):
+    if result.learning is not None and Turn.objects.filter(pk=turn_id).exists():
         _remember(turn_id, result.learning, result.trace)
 
 
@@ -74,14 +74,8 @@ def _mark_asked_again(turn_id: uuid.UUID) -> None:
 def _keep_question(turn_id: uuid.UUID, question: Unanswered) -> None:
     """With the turn's row locked, so that a concurrent deletion comes entirely before or after it."""
     with short_write():
-        held = Turn.objects.select_for_update(no_key=True).filter(pk=turn_id).first()
-        if held is not None and _stands(turn_id):
+        if Turn.objects.select_for_update(no_key=True).filter(pk=turn_id).first() is not None:
             keep_unanswered(question, turn_id=turn_id, earlier=earlier_versions(turn_id))
-
-
-def _stands(turn_id: uuid.UUID) -> bool:
-    """Whether the turn still exists and its conversation is not temporary."""
-    return Turn.objects.filter(pk=turn_id, conversation__is_temporary=False).exists()
 
 
 def _remember(turn_id: uuid.UUID, learn: Callable[[], Learned], trace: Trace) -> None:

@@ -42,8 +42,6 @@ class NothingToCorrectError(ChatError):
     code = "nothing_to_correct"
     status = 409
     default_message = _("Cet échange n’a pas de réponse à valider.")
-    #: Its reader was told so (`chat.page.views`).
-    temporary = _("Rien d’une conversation temporaire n’est réutilisé.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +62,6 @@ class Correction:
     @classmethod
     def of(cls, turn: Turn) -> Self:
         """Raises `NothingToCorrectError`."""
-        if turn.conversation.is_temporary:
-            raise NothingToCorrectError(public_message=NothingToCorrectError.temporary)
         asked, answered = exchange_of(turn)
         if turn.status != TurnStatus.DONE or answered is None or not answered.content:
             raise NothingToCorrectError

@@ -204,9 +204,9 @@ def _line_of(row: Row) -> str:
 
 
 def last_questions(count: int, **of: Any) -> dict[str, uuid.UUID]:
-    """The last different questions that were asked, newest first, each with its turn; none of a temporary chat."""
+    """The last different questions that were asked, newest first, each with its turn."""
     asked = (
-        Message.objects.filter(role=Role.USER, conversation__is_temporary=False, turn__isnull=False, **of)
+        Message.objects.filter(role=Role.USER, turn__isnull=False, **of)
         .order_by("-turn__started_at")
         .values_list("content", "turn_id")[: count * _REPEATS]
     )

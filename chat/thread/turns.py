@@ -111,8 +111,8 @@ def default_title(question: str) -> str:
 
 
 def is_unnamed(conversation_id: uuid.UUID, question: str) -> bool:
-    """Whether a conversation that is kept has no name yet but the start of this question."""
-    return Conversation.objects.filter(pk=conversation_id, is_temporary=False, title=default_title(question)).exists()
+    """Whether a conversation has no name yet but the start of this question."""
+    return Conversation.objects.filter(pk=conversation_id, title=default_title(question)).exists()
 
 
 def rename_conversation(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, title: str, question: str) -> None:

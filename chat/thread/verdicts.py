@@ -77,9 +77,6 @@ def report_again(turn_id: uuid.UUID) -> None:
 def _report(feedback: Feedback) -> None:
     """Both verbs change nothing the second time, so two reports at once do no harm."""
     turn = Turn.objects.select_related("conversation__deployment__agent").get(pk=feedback.turn_id)
-    # Nothing of a temporary chat outlives it.
-    if turn.conversation.is_temporary:
-        return
     question = asked_question(turn)
     try:
         for entry_id in _stored_answers(turn):

@@ -60,18 +60,3 @@ def test_answer_is_asked_for_again_beside_the_first(page: Page, live_site: LiveS
     expect(page.locator(".exchange")).to_have_count(1)
     page.get_by_role("button", name="Version précédente").click()
     expect(page.locator(".prose")).to_have_text("Je ne sais pas.")
-
-
-def test_temporary_chat_is_not_listed_and_is_gone_when_left(page: Page) -> None:
-    page.get_by_role("button", name="Conversation temporaire").click()
-    expect(page.locator("#temporary-note")).to_contain_text("Conversation temporaire")
-    ask(page, CURRICULUM)
-    wait_for_end(page)
-    address = page.url
-    expect(page.locator(".conversation")).to_have_count(0)
-    page.reload()
-    expect(page.locator("#temporary-note")).to_be_visible()
-    with page.expect_response(lambda r: r.request.method == "DELETE"):
-        page.get_by_role("button", name="Nouvelle conversation").first.click()
-    page.goto(address)
-    expect(page.locator("#notice")).to_contain_text("n’existe pas")

@@ -57,12 +57,12 @@ class ConversationAdmin(PrivateAdmin):
     is_erasable = True
     change_form_template = "admin/chat/conversation/change_form.html"
     list_display = ("shown_title", "deployment", "asker", "created_at", "updated_at")
-    list_filter = ("deployment", "channel", "is_temporary", ("updated_at", RangeDateFilter), "turns__answer_source")
+    list_filter = ("deployment", "channel", ("updated_at", RangeDateFilter), "turns__answer_source")
     list_filter_submit = True
     list_select_related = ("deployment", "user", "api_key")
     search_fields = ("title", "phase", "project")
     fieldsets = (
-        (None, {"fields": ("deployment_link", "asker", "channel", "is_temporary", "created_at", "updated_at")}),
+        (None, {"fields": ("deployment_link", "asker", "channel", "created_at", "updated_at")}),
         (_("Phase et projet"), {"fields": ("phase", "project")}),
     )
 
@@ -97,7 +97,7 @@ class ConversationAdmin(PrivateAdmin):
 
     @admin.display(description=_("titre"), ordering="title")
     def shown_title(self, conversation: Conversation) -> SafeString:
-        return asked_text(str(conversation), conversation)
+        return clipped(str(conversation), 120)
 
     deployment_link = linked("deployment", _("guichet"))
 
@@ -132,7 +132,7 @@ class TurnAdmin(PrivateAdmin):
     change_form_template = "admin/chat/turn/change_form.html"
     list_display = ("question", "way_and_score", "state", "verdict", "deployment", "moment")
     list_filter = (
-        *("answer_source", "status", "feedback__verdict", "conversation__deployment", "conversation__is_temporary"),
+        *("answer_source", "status", "feedback__verdict", "conversation__deployment"),
         ("started_at", RangeDateFilter),
     )
     list_filter_submit = True
@@ -174,7 +174,7 @@ class TurnAdmin(PrivateAdmin):
 
     @admin.display(description=_("question"))
     def question(self, turn: Any) -> SafeString:
-        return asked_text(turn.asked or "–", turn.conversation)
+        return clipped(turn.asked or "–", 120)
 
     @admin.display(description=_("voie de réponse"), ordering="answer_source")
     def way(self, turn: Turn) -> SafeString | str:
@@ -252,7 +252,7 @@ class FollowUpFilter(ConditionFilter):
     title = _("suivi")
     parameter_name = "follow_up"
     conditions: ClassVar = {
-        "open": (_("À corriger"), lambda rows: rows.filter(pk__in=Feedback.objects.to_correct())),
+        "open": (_("À corriger"), lambda rows: rows.filter(pk__in=Feedback.objects.open())),
         "settled": (FollowUp.SETTLED.label, lambda rows: rows.filter(pk__in=Feedback.objects.settled())),
         "dismissed": (FollowUp.DISMISSED.label, lambda rows: rows.filter(pk__in=Feedback.objects.dismissed())),
     }
@@ -282,7 +282,7 @@ class FeedbackAdmin(PrivateAdmin):
 
     @admin.display(description=_("question"))
     def question(self, given: Any) -> SafeString:
-        return asked_text(given.asked or "–", given.turn.conversation)
+        return clipped(given.asked or "–", 120)
 
     @admin.display(description=_("avis"), ordering="verdict")
     def said(self, given: Feedback) -> SafeString:
@@ -316,7 +316,7 @@ class FeedbackAdmin(PrivateAdmin):
 
     @admin.display(description=_("réponse"), ordering="turn__answer_source")
     def remedy(self, given: Feedback) -> SafeString | str:
-        if not corrections.is_correctable(given.turn):
+        if given.turn.status != TurnStatus.DONE:
             return self.way(given)
         address = admin_url(Turn, "correct", given.turn_id)
         return stacked(link(address, gettext("Corriger")), self.way(given))
@@ -339,9 +339,3 @@ class FeedbackAdmin(PrivateAdmin):
 def _only(verdicts: QuerySet[Feedback]) -> FeedbackQuerySet:
     """By their keys: what the list adds to its rows is no business of an update."""
     return Feedback.objects.filter(pk__in=list(verdicts.values_list("pk", flat=True)))
-
-
-def asked_text(text: str, conversation: Conversation) -> SafeString:
-    """A question or a title in a list, marked where its author asked for it not to last."""
-    shown = clipped(text, 120)
-    return stacked(shown, badge(_("Temporaire"), "warning")) if conversation.is_temporary else shown

@@ -48,14 +48,9 @@ def may_correct(request: HttpRequest) -> bool:
     return request.user.has_perms(RIGHTS)
 
 
-def is_correctable(turn: Turn) -> bool:
-    """Whether it has an answer, and one that may be used again."""
-    return turn.status == TurnStatus.DONE and not turn.conversation.is_temporary
-
-
 def correction_address(request: HttpRequest, turn: Turn) -> str:
     """Where this turn is corrected; empty where it may not be, or has nothing to correct."""
-    is_open = is_correctable(turn) and may_correct(request)
+    is_open = turn.status == TurnStatus.DONE and may_correct(request)
     return admin_url(Turn, "correct", turn.pk) if is_open else ""
 
 
@@ -128,7 +123,7 @@ def _proof_page(request: HttpRequest, correction: Correction, row: LearnedRespon
     feedback: Feedback | None = getattr(correction.turn, "feedback", None)
     entries = row.superseded_entries.defer("embedding").select_related("deployment")[:_FOUND]
     withdrawn = [*entries, *row.superseded_answers.all()[:_FOUND]]
-    others = visible(request, Feedback.objects.to_correct()).exclude(turn=correction.turn)
+    others = visible(request, Feedback.objects.open()).exclude(turn=correction.turn)
     following = others.order_by("updated_at").first()
     return admin_page(
         request,

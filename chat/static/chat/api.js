@@ -46,7 +46,7 @@ const list = config.urls.conversations;
 
 export const listConversations = (text) =>
   request("GET", `${list}?${new URLSearchParams({ deployment: config.deployment, q: text })}`).then((data) => data.results);
-export const createConversation = (temporary) => request("POST", list, { deployment: config.deployment, temporary });
+export const createConversation = () => request("POST", list, { deployment: config.deployment });
 export const renameConversation = (id, title) => request("PATCH", `${list}${id}/`, { title });
 export const pinConversation = (id, pinned) => request("PATCH", `${list}${id}/`, { pinned });
 export const deleteConversation = (id) => request("DELETE", `${list}${id}/`);

@@ -2,7 +2,7 @@
 // A question leaves the field when it is sent and is kept in session storage until the server acknowledged it; a reload
 // in between sends it again under the same id. Nothing typed is lost: what the server refuses comes back to the field.
 
-import { ANSWERED, createConversation, deleteConversation, loadThread, NOBODY, showVersion } from "./api.js";
+import { ANSWERED, createConversation, loadThread, NOBODY, showVersion } from "./api.js";
 import { closeSidebar, showSidebar } from "./chrome.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
@@ -24,7 +24,6 @@ let connection = null;
 let exchange = null;
 let opening = 0;
 let creating = null; // The attempt to open a conversation, while it lasts.
-let isTemporary = false;
 
 const thread = new Thread({
   isRunning: () => composer.running,
@@ -52,7 +51,6 @@ async function open(id, { push = true } = {}) {
   if (push) history.pushState({}, "", id ? `${config.urls.page}c/${id}/` : config.urls.page);
   conversations.setCurrent(id);
   showTitle(id ? conversations.title(id) : "");
-  setTemporary(false);
   setMenu(null);
   composer.open(id);
   closeSidebar();
@@ -65,7 +63,6 @@ async function open(id, { push = true } = {}) {
 }
 
 function leave() {
-  if (isTemporary && conversationId) deleteConversation(conversationId).catch(() => { /* The server forgets it by itself. */ });
   connection?.close();
   connection = exchange = null;
   thread.clear();
@@ -92,9 +89,8 @@ async function loadMessages(id, request) {
 }
 
 /** The thread as the server has it, and its running turn followed. */
-function show({ title, temporary, messages, runningTurn }) {
+function show({ title, messages, runningTurn }) {
   thread.load(messages, runningTurn?.id);
-  setTemporary(temporary);
   setMenu(messages.length ? conversationId : null);
   if (title) showTitle(title);
   if (!runningTurn) return;
@@ -192,7 +188,6 @@ async function startConversation(question, fromField) {
     composer.draftKey = id;
     history.pushState({}, "", `${config.urls.page}c/${id}/`);
     conversations.setCurrent(id);
-    byId("temporary").hidden = true;
     connect(id);
     return true;
   } catch (error) {
@@ -208,7 +203,7 @@ async function createdConversation(attempt) {
   for (;;) {
     let isAlone = false;
     try {
-      return (await createConversation(isTemporary)).id;
+      return (await createConversation()).id;
     } catch (error) {
       isAlone = error.status === NOBODY;
       if (!(isAlone || PASSING.includes(error.code)) || creating !== attempt) throw error;
@@ -282,7 +277,7 @@ function started(frame) {
   exchange.begin(frame.turnId);
   if (exchange.replaced?.turnId) countVersion(exchange);
   setMenu(conversationId);
-  if (!isTemporary) conversations.touch(conversationId, frame.title);
+  conversations.touch(conversationId, frame.title);
   showTitle(frame.title);
 }
 
@@ -296,7 +291,7 @@ function countVersion(shown) {
 
 function finished(frame) {
   composer.setRunning(false);
-  if (frame.title) { if (!isTemporary) conversations.touch(conversationId, frame.title); showTitle(frame.title); }
+  if (frame.title) { conversations.touch(conversationId, frame.title); showTitle(frame.title); }
   // A title that the model writes comes after its answer.
   const asked = conversationId;
   setTimeout(async () => {
@@ -336,19 +331,6 @@ function failed(frame, turn) {
   if (!frame.id) { if (turn.isAgain) notify(frame.message); loadMessages(conversationId, opening); return; }
   exchange?.fail(frame.message);
   announce(frame.message);
-}
-
-// Temporary chats: chosen before the first question, forgotten when the reader leaves.
-
-function setTemporary(value) {
-  isTemporary = value;
-  const toggle = byId("temporary");
-  toggle.hidden = Boolean(conversationId);
-  toggle.setAttribute("aria-pressed", String(value));
-  const note = byId("temporary-note");
-  note.hidden = !value;
-  note.textContent = value ? gettext("Conversation temporaire : elle n’est ni listée, ni réutilisée, et disparaît quand vous la quittez, au plus tard {hours} h après le dernier message.", { hours: config.temporaryHours }) : "";
-  byId("main").classList.toggle("is-temporary", value);
 }
 
 // Title and notices.
@@ -410,7 +392,6 @@ document.addEventListener("keydown", (event) => {
 for (const button of document.querySelectorAll("[data-new-conversation]")) onClick(button, () => open(null));
 for (const button of document.querySelectorAll("[data-question]")) onClick(button, () => ask(button.dataset.question));
 onCopyAll(() => thread.copyAll());
-onClick(byId("temporary"), () => { setTemporary(!isTemporary); composer.focus(); });
 document.addEventListener("visibilitychange", () => refresh());
 window.addEventListener("offline", sayOffline);
 window.addEventListener("online", () => hideNoticeUntil("online"));

@@ -104,8 +104,7 @@ class TodaysWorkTest(TestCase):
             Feedback.objects.filter(pk=report.pk).update(**{column: now})
             assert title not in self.lines()
 
-    def test_what_nobody_may_use_again_or_was_made_up_for_is_no_work(self) -> None:
-        self.add_report(is_temporary=True)
+    def test_a_failed_job_that_was_made_up_for_is_no_work(self) -> None:
         for status in (JobStatus.FAILED, JobStatus.DONE):
             IndexBuild.objects.create(agent=self.agent, kind=JobKind.SYNC, status=status)
         assert self.lines() == {}

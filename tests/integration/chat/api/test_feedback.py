@@ -7,7 +7,7 @@ from unittest import mock
 from django.test import Client
 
 from agents.admin_base import admin_url
-from chat.models import AnswerSource, Conversation, Feedback, Message, Role, Turn, Verdict
+from chat.models import AnswerSource, Feedback, Message, Role, Turn, Verdict
 from chat.thread.verdicts import asked_question, give_feedback
 from chat.turn.values import Trace
 from faqs.memory import question_hash
@@ -120,8 +120,3 @@ class FeedbackTests(ReaderTest):
         trace.step("standalone", "follow_up")
         turn = make_exchange(self.conversation, "Et le soir ?", "Non.", trace=trace.lines)
         assert asked_question(turn) == f"{QUESTION}\nEt le soir ?"
-
-    def test_temporary_chat_teaches_nothing(self) -> None:
-        Conversation.objects.update(is_temporary=True)
-        give_feedback(self.turn, Verdict.DOWN)
-        assert not UnansweredQuestion.objects.exists()

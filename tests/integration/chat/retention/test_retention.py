@@ -9,7 +9,6 @@ from django.utils import timezone
 
 from agents.retention import RULES
 from chat.models import Conversation, Feedback, Message, Turn, TurnStatus
-from chat.retention import forget_expired
 from faqs.models import CachedResponse, UnansweredQuestion
 from tests.constants import override
 from tests.factories import fresh, make_entry, make_exchange, make_turn
@@ -57,16 +56,6 @@ class SearchTests(ReaderTest):
 class RetentionTests(ReaderTest):
     def age(self, conversation: Conversation, **ago: float) -> None:
         Conversation.objects.filter(pk=conversation.pk).update(updated_at=timezone.now() - timedelta(**ago))
-
-    def test_temporary_chat_is_not_listed_and_goes_with_time(self) -> None:
-        temporary = self.open_conversation(temporary=True)
-        make_exchange(temporary, "Secret ?", "Oui.")
-        listed = self.client.get("/api/conversations/", {"q": "secret"}).json()["results"]
-        assert listed == []
-        assert forget_expired() == 0
-        self.age(temporary, hours=25)
-        assert forget_expired() == 1
-        assert Conversation.objects.get() == self.conversation
 
     def test_conversation_in_which_nothing_was_asked_goes_after_a_day(self) -> None:
         empty, young = self.open_conversation(), self.open_conversation()

@@ -11,8 +11,7 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from chat.errors import ChatError
-from chat.models import AnswerSource, Conversation, Feedback, FollowUp, Message, Role, Turn, TurnStatus, Verdict
-from chat.staff.golden import last_questions
+from chat.models import AnswerSource, Feedback, FollowUp, Message, Role, Turn, TurnStatus, Verdict
 from chat.staff.simulator import Simulated
 from chat.thread.verdicts import dismiss_verdicts, give_feedback, settle_verdicts
 from faqs.answers import without_citations
@@ -212,20 +211,6 @@ class CorrectingTests(LibraryCase):
 
 class StartingTextTests(TestCase):
     """What staff start from, and what is no start."""
-
-    def test_temporary_chat_teaches_nothing_and_is_tried_with_no_index(self) -> None:
-        turn = make_answered()
-        Conversation.objects.update(is_temporary=True)
-        client, address = superuser_client(), admin_url(Turn, "correct", turn.pk)
-        assert address not in client.get(admin_url(Turn, "change", turn.pk)).content.decode()
-        for response in (client.get(address), client.post(address, {"question": "Q ?"})):
-            assert response.status_code == 302
-        assert not LearnedResponse.objects.exists()
-        agent = turn.conversation.deployment.agent
-        assert list(last_questions(5, conversation__deployment__agent=agent)) == []
-        Conversation.objects.update(is_temporary=False)
-        assert address in client.get(admin_url(Turn, "change", turn.pk)).content.decode()
-        assert list(last_questions(5, conversation__deployment__agent=agent)) == ["Où garer son vélo ?"]
 
     def test_the_first_quoted_passage_is_proposed_as_the_answer(self) -> None:
         turn = make_answered()

@@ -115,7 +115,7 @@ class Desk:
         return found[at % len(found)] if found else None
 
     def ask(self, at: int) -> None:
-        conversation = make_conversation(self.deployments[at % 2], visitor=uuid.uuid4(), is_temporary=at % 5 == 0)
+        conversation = make_conversation(self.deployments[at % 2], visitor=uuid.uuid4())
         Conversation.objects.filter(pk=conversation.pk).update(updated_at=self.now)
         self.running.append(
             claim_turn(conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question="q")

@@ -81,15 +81,6 @@ class MemoryTurnTests(TestCase):
         assert listener.text == WRITTEN
         assert second.answer.sources == [each for each in first.answer.sources if each["n"] == 1]
 
-    async def test_temporary_chat_teaches_nothing(self) -> None:
-        chat = await in_database(make_conversation, self.deployment, is_temporary=True)
-        with scripted(WRITTEN):
-            result, _ = await ask(self.deployment, NEAR, chat)
-            await ask(self.deployment, FAR, chat)
-        assert result.answer.source == AnswerSource.LLM
-        assert not await CachedResponse.objects.aexists()
-        assert not await UnansweredQuestion.objects.aexists()
-
     async def test_answer_judged_wrong_before_it_was_learned_is_given_to_nobody(self) -> None:
         request = await in_database(claimed, self.conversation, NEAR)
         with scripted(WRITTEN):
