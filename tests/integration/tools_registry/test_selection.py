@@ -282,15 +282,11 @@ class EvaluationTests(TestCase):
         assert report["recall"]["1"] == 1.0
 
     def test_texts_in_any_script_and_with_any_separator_are_read(self) -> None:
-        separators = "\u2028 \x85 \u2029 \x0b"
-        tools = "\ufeff" + "\r\n".join(
-            [
-                dumps({"name": "météo", "description": f"Le temps{separators}"}, ensure_ascii=False),
-                dumps({"name": "天気", "description": "今日の天気"}, ensure_ascii=False),
-                dumps({"name": "🎲", "parameters": {"properties": {"n": 3}}, "keywords": "dés"}),
-            ]
-        )
+        separators = "\u2028 \x85 \u2029"
+        given: list[dict[str, Any]] = [{"name": "météo", "description": f"Le temps{separators}"}, {"name": "天気"}]
+        given.append({"name": "🎲", "parameters": {"properties": {"n": 3}}, "keywords": "dés"})
+        tools = "\ufeff" + "\r\n".join(dumps(tool, ensure_ascii=False) for tool in given)
         queries = dumps({"query": f"le temps {separators}", "tools": ["météo"]}, ensure_ascii=False)
-        report = evaluate(self.folder, tools.replace("\x0b", "\\u000b"), queries + "\n\n")
+        report = evaluate(self.folder, tools, queries + "\n\n")
         assert (report["tools"], report["queries"]) == (3, 1)
         assert report["recall"]["1"] == 1.0

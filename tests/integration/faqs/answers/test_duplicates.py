@@ -5,7 +5,7 @@ from unittest import mock
 
 from django.test import TestCase
 
-from faqs.answers import save_learned, set_status
+from faqs.answers import save_learned
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from faqs.neighbours import MAX_QUESTIONS, find_similar
 from knowledge.embeddings.base import embedder
@@ -45,11 +45,6 @@ class DuplicatesTest(TestCase):
         save_learned(LearnedResponse(agent=self.agent, question=POOL, answer="5 €"), in_worker=False)
         assert LearnedResponse.objects.get().index_state == IndexState.PENDING
         assert self.kinds(REWORDED, "6 €") == ["contradiction"]
-
-    def test_obsolete_answers_contradict_nothing(self) -> None:
-        row = make_learned(self.agent, question=POOL, answer="5 €")
-        set_status([row], LearnedStatus.OBSOLETE)
-        assert self.kinds(POOL, "6 €") == []
 
     def test_questions_are_embedded_at_once_and_no_more_than_the_most(self) -> None:
         make_learned(self.agent, question=POOL, answer="5 €")
