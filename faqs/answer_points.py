@@ -1,8 +1,7 @@
 """A learned response's points follow its row: into the shared collection and into every index of its agent.
 
-The row is committed first, and counts from then on (`faqs.precedence`); then all of its points are written, what
-it supersedes is withdrawn, and only then the row is settled. A failure leaves it waiting with its reason and the time
-of the next try. Every step is idempotent: point ids belong to the rows, so a retry overwrites.
+The row counts from its commit on; then its points are written, what it supersedes is withdrawn, and the row is settled.
+A failure leaves it waiting with its reason and the time of the next try. Every step is idempotent.
 """
 
 import logging

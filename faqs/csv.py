@@ -90,9 +90,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRow:
-    """A row and what it would do: replace an answer, stand beside others to the same question, or neither. The answers
-    are as they were at the time of the plan.
-    """
+    """A row and what it would do: replace an answer, stand beside others as they were at the time of the plan, or neither."""
 
     row: FaqRow
     kind: RowKind = RowKind.NEW

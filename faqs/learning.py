@@ -296,9 +296,7 @@ def _is_set_aside(entry: CachedResponse) -> bool:
 
 
 def report_wrong(*, entry_id: int, question: str, reason: str = "", source_turn: uuid.UUID | None = None) -> bool:
-    """Never give this entry to this question again, and have staff review it, because a person reported the answer as
-    wrong; `False` if it is deleted.
-    """
+    """Never give this entry to this question again, and have staff review it; `False` where it is deleted."""
     entry = CachedResponse.objects.filter(pk=entry_id).first()
     if entry is None:
         return False

@@ -43,10 +43,8 @@ class StatusReason(models.TextChoices):
 
 
 class DeploymentMemory(models.Model):
-    """The memory of one deployment. Every write bumps `version`, which the arrays in memory follow.
-
-    `uuid` identifies it to those arrays (a database may give a primary key twice, after a flush). `purged_version` is that
-    of the last deletion: an array that has seen less is loaded anew.
+    """The memory of one deployment. Every write bumps `version`, which the arrays in memory follow by `uuid`; one that
+    has seen less than `purged_version`, that of the last deletion, is loaded anew.
     """
 
     deployment = models.OneToOneField(Deployment, primary_key=True, on_delete=models.CASCADE, related_name="memory")

@@ -172,9 +172,7 @@ class Recall:
 def lookup_of(
     config: EffectiveConfig, question: str, *, model: str, writes: bool, scope: Scope | None = None
 ) -> Lookup | None:
-    """The query of a turn to the memory, on the strictest terms of the deployment's agents; `None` where one of them uses
-    no memory.
-    """
+    """The query of a turn on the strictest terms of the deployment's agents; `None` where one of them has no memory."""
     agents = config.of_each_agent
     thresholds = [memory_threshold(each, model=model) for each in agents]
     known = [threshold for threshold in thresholds if threshold is not None]

@@ -139,9 +139,7 @@ class ToolSource(models.Model):
 
 
 class ToolOverride(models.Model):
-    """What staff decided for one tool, which holds in every mode; of a remote tool also what its source declared when
-    its list was last read. No remote tool is offered before staff activate it.
-    """
+    """What staff decided for one tool, and what the source of a remote one declared when its list was last read."""
 
     tool_name = models.CharField(_("outil"), max_length=NAME_LENGTH, unique=True, editable=False)
     source = models.ForeignKey(

@@ -1,7 +1,6 @@
 """« Comment va le service »: what a period says in tables and charts, read from its turns, and the page that shows it.
 
-`DailyCount` has the sums of conversations that were deleted (`keep_counts`). Questions and ratings stand on the
-question's day.
+`DailyCount` has the sums of deleted conversations (`keep_counts`). Ratings stand on the question's day.
 """
 
 import json
@@ -179,9 +178,7 @@ class Totals:
                     sums.update(counted)
 
     def saved(self, name: str) -> float | None:
-        """What stored answers saved: had the model written them too, each at the mean of those that it wrote, less what
-        they took nevertheless. `None` where there is nothing to compare.
-        """
+        """What stored answers saved: each at the mean cost of a written one, less what it took; `None` without one."""
         stored, written = self.kinds["stored"].mean(name), self.kinds["model"].mean(name)
         return None if stored is None or written is None else self.kinds["stored"]["turns"] * (written - stored)
 

@@ -1,7 +1,6 @@
 """The simulator: a question on the production path under given settings, without writing.
 
-Every page, command and worker that asks without a reader goes through `simulate`. Beside an answer stand the neighbours
-that it was decided among (`Trial`), with scores and verdicts. Tools are ranked and not run.
+Every page, command and worker that asks without a reader goes through `simulate`. Tools are ranked and not run.
 """
 
 from collections.abc import Mapping, Sequence

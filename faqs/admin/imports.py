@@ -1,7 +1,4 @@
-"""A file of validated answers in the admin: uploaded, looked at with what each row would replace, then imported.
-
-The page of the preview carries the file's text: nothing is stored before the rows themselves.
-"""
+"""A file of validated answers in the admin: uploaded, looked at, imported. The preview's page carries the file's text."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Two readings side by side: which item of one is which item of the other, and whether roles and order agree. Pure.
 
-The same words with another one in the role (who acts, who undergoes, who owns), another preposition between them, or in
-an order that cannot be seen as a part moved as a whole (« au guichet, puis-je payer »), ask something else.
+The same words with another one in the role, another preposition between them, or in an order that is not that of a part
+moved as a whole (« au guichet, puis-je payer »), ask something else.
 """
 
 import re

@@ -1,9 +1,8 @@
 """The words, expressions and rewrite rules of one language, compiled from `lexicon/<language>*.toml`. Read only.
 
-Entries are written folded: lower case, without accents and apostrophes. A rewrite rule has an id, a `why`, what it
-matches (`match`, a regular expression or a list of alternatives; or `phrases`, whole words between bars), what it puts
-`to` in its place, and examples that run as tests: pairs that agree (`same`) and pairs that do not (`different`).
-`{name}` stands for a fragment, an expression with a name. Another language is another file, and its stemmer.
+Entries are written folded. A rewrite rule has an id, a `why`, what it matches (`match`, a regular expression or several;
+or `phrases`, whole words between bars), what it puts `to` in its place, and examples that run as tests (`same`,
+`different`). `{name}` stands for a named expression. Another language is another file, and its stemmer.
 """
 
 import re

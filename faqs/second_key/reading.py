@@ -1,8 +1,7 @@
 """What one question says, as far as plain rules can tell: its kind, its words as concepts, its numbers, its negations.
 
-`read_question` is pure, deterministic and cached; it knows French and English through their lexicons and understands
-neither. Each word or phrase with content is an `Item`, which keeps what the small words before it say. Only the vetoes
-use what is found here.
+`read_question` is pure, deterministic and cached. Each word or phrase with content is an `Item`, which keeps what the
+small words before it say. Only the vetoes use what is found here.
 """
 
 import re

@@ -1,7 +1,5 @@
-"""A language model behind the second key (the setting `verify_answers`, off by default, ADR 0013): asked only where nothing
-but unexplained words stands between two questions.
-
-The questions stand in its prompt as JSON strings, so that nothing typed can pose as an instruction.
+"""A language model behind the second key (`verify_answers`, off by default, ADR 0013): asked only where nothing but
+unexplained words stands between two questions. They stand in its prompt as JSON strings: nothing typed is an instruction.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Tools of MCP servers, through the official SDK: over stdio, and over streamable HTTP. The only file that imports it.
 
-Each call has a connection of its own, so no state of a server passes from one person to another; a call is never
-repeated: nobody knows whether the server ran it. Local servers are those of the setting `MCP_STDIO_SERVERS`, with a
-bare environment; remote ones obey `sources.base`. Every wait is bounded by the source's own delay.
+Each call has a connection of its own, and is never repeated: nobody knows whether the server ran it. Local servers are
+those of the setting `MCP_STDIO_SERVERS`, with a bare environment; remote ones obey `sources.base`.
 """
 
 import asyncio

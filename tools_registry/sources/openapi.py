@@ -1,8 +1,7 @@
 """Tools of an HTTP service described by an OpenAPI 3 document: one for each operation that staff chose.
 
-References are followed inside the document only; its size and depth are bounded. A call goes to an allowed host; its
-arguments cannot climb the path, leave the allowed hosts or set a header that the source or HTTP sets. Operations other
-than GET and HEAD need a person's approval unless staff say otherwise.
+A call goes to an allowed host; its arguments cannot climb the path or set a header that the source or HTTP sets.
+Operations other than GET and HEAD need a person's approval unless staff say otherwise.
 """
 
 import json

@@ -14,9 +14,7 @@ from chat.models import ApiKey
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(StaffAdmin):
-    """The page that follows the creation of a key shows it, once; it is not kept, nor put in a message. Service tokens are
-    issued by their command; here they are limited, revoked and deleted.
-    """
+    """A key is shown once, on the page that follows its creation. Service tokens are issued by their command."""
 
     purpose = _("Ce avec quoi un programme pose des questions, ou un serveur écrit dans les conversations.")
     actions = ("revoke",)
