@@ -103,9 +103,6 @@ def matching(store: VectorStore, payload_filter: PayloadFilter) -> set[int]:
     return found
 
 
-# Collections.
-
-
 def test_ensure_with_another_recipe_is_refused_also_behind_an_alias(filled: VectorStore) -> None:
     filled.point_alias("zoo", "animals")
     others = (replace(RECIPE, model="another"), replace(RECIPE, dimensions=4), replace(RECIPE, query_prefix="query: "))
@@ -158,9 +155,6 @@ def test_collection_made_again_under_its_name_is_empty(filled: VectorStore) -> N
     assert filled.fetch("animals", [ident(1)]) == {}
 
 
-# Aliases.
-
-
 def test_alias_moves_to_another_collection_and_can_be_removed(filled: VectorStore) -> None:
     filled.ensure("machines", RECIPE)
     filled.upsert("machines", [point(9, [1, 0, 0], name="train")])
@@ -194,9 +188,6 @@ def test_alias_cannot_take_the_name_of_a_collection(filled: VectorStore) -> None
     assert filled.resolve_alias("machines") is None
 
 
-# Writing.
-
-
 def test_upsert_again_overwrites_vector_and_payload(filled: VectorStore) -> None:
     filled.upsert("animals", [point(1, [0, 0, 5], name="chatte")])
     stored = filled.fetch("animals", [ident(1)])[ident(1)]
@@ -226,15 +217,6 @@ def test_id_that_is_no_uuid_is_refused(filled: VectorStore) -> None:
         filled.upsert("animals", [Point("seven", vector(1, 0, 0), {})])
     with pytest.raises(KnowledgeError):
         filled.fetch("animals", ["seven"])
-
-
-def test_deleting_unknown_points_is_no_error(filled: VectorStore) -> None:
-    filled.delete("animals", [ident(1), ident(99)])
-    filled.delete("animals", [ident(1)])
-    assert numbers(ask(filled)) == [3, 2, 4]
-
-
-# Reading.
 
 
 def test_query_gives_payloads_and_cosines_best_first(filled: VectorStore) -> None:
@@ -287,9 +269,6 @@ def test_scroll_gives_every_point_of_a_large_batch_once_in_a_stable_order(store:
     assert {len(batch) for batch in batches} == {100, 3}
     assert store.count("animals") == len(store.fetch("animals", everything)) == len(everything)
     assert [p.id for batch in store.scroll("animals") for p in batch] == seen
-
-
-# Faults.
 
 
 def test_store_that_is_gone_is_reported_at_once() -> None:
@@ -346,9 +325,6 @@ def test_two_prefixes_share_a_server_without_seeing_each_other() -> None:
     assert [(i.name, i.points, i.aliases) for i in two.collections()] == [("animals", 0, ("zoo",))]
 
 
-# Filters.
-
-
 @pytest.mark.parametrize(
     ("payload_filter", "kept"),
     [
@@ -373,8 +349,6 @@ def test_two_prefixes_share_a_server_without_seeing_each_other() -> None:
 def test_filter_keeps_what_it_says(filled: VectorStore, payload_filter: PayloadFilter, kept: set[int]) -> None:
     assert matching(filled, payload_filter) == kept
 
-
-# Two stores, one behaviour.
 
 _values = st.sampled_from([-2, -1, 0, 1, 3])
 _vectors = st.tuples(_values, _values, _values).filter(any)
@@ -429,9 +403,6 @@ def _perform(store: VectorStore, name: str, verb: str, argument: Any) -> object:
     hits = ask(store, name, values, limit=limit, payload_filter=payload_filter)
     # One millionth of leeway for two engines' rounding; order and ids must agree.
     return [(hit.id, pytest.approx(hit.score, abs=2e-6), hit.payload) for hit in hits]
-
-
-# Hybrid queries: the words beside the vector.
 
 
 def hybrid(
