@@ -22,8 +22,7 @@ from knowledge.readers.base import Block, ParsedDocument, table_cells, table_row
 #: A chunk's aim and ceiling (about 180 and 300 French words).
 CHUNK_TARGET_CHARACTERS = 1_100
 CHUNK_MAX_CHARACTERS = 1_800
-#: What one document may become: passages, and pieces of words in them (some 4 MB of French prose, 1,500 pages). That is
-#: embedded in half a minute by the local model; what is beyond is not read, and the document says so.
+#: What one document may become: passages, and pieces of words in them; what is beyond is not read, and it says so.
 MAX_DOCUMENT_CHUNKS = 20_000
 MAX_DOCUMENT_WEIGHT = 1_000_000
 

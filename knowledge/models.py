@@ -271,10 +271,6 @@ class Chunk(models.Model):
     def is_edited(self) -> bool:
         return self.source is not None
 
-    @property
-    def is_in_conflict(self) -> bool:
-        return self.conflict is not None
-
 
 class SynonymState(models.TextChoices):
     FOUND = "found", _("Trouvé")

@@ -251,7 +251,7 @@ class ChunkAdmin(ReadOnlyAdmin):
     @admin.display(description=_("équipe"))
     def work(self, chunk: Chunk) -> SafeString | str:
         states: list[tuple[Any, Tone]] = []
-        if chunk.is_in_conflict:
+        if chunk.conflict is not None:
             states.append((_("Conflit à régler"), "bad"))
         if chunk.is_edited:
             states.append((_("Modifié"), "busy"))

@@ -25,10 +25,7 @@ Encode = Callable[[Sequence[str]], Vectors]
 
 
 def mapped(table: np.ndarray[Any, Any], kept: Path) -> np.ndarray[Any, Any]:
-    """The same numbers read from a file, so that memory holds the rows that are looked up, once for all processes.
-
-    The file is written where it is not there or holds something else; where it cannot be, `table` itself is returned.
-    """
+    """The same numbers mapped from a file, written where it is missing or differs; `table` where it cannot be."""
     try:
         if not _holds(kept, table):
             kept.parent.mkdir(parents=True, exist_ok=True)

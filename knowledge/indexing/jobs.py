@@ -40,8 +40,7 @@ from knowledge.vectors.base import collection_alias, vector_store
 
 logger = logging.getLogger(__name__)
 
-#: A worker writes questions for so long at a time, then takes its turn again after other tasks; it lets a waiting
-#: indexation go first at once, and comes back after `JOB_REAP_SECONDS`.
+#: A worker writes questions for so long at a time, then takes its turn again after other tasks.
 QUESTIONS_TURN_SECONDS = 300.0
 
 

@@ -45,8 +45,7 @@ from knowledge.vectors.payloads import (
 
 #: Points compared, embedded and written together: bounds memory, and what a crash can lose.
 WRITE_BATCH = 256
-#: Documents are written and marked as indexed in groups of about this many points; the first groups are smaller, each
-#: twice the one before, so that the first documents of many answer soon.
+#: Documents are written in groups of about this many points; the first are smaller, so that some answer soon.
 GROUP_POINTS = 1_024
 _FIRST_GROUP_POINTS = 64
 #: Passes over rows that change while their points are written; what changes after the last follows by itself.

@@ -179,9 +179,7 @@ _SAME = ("question", "excerpt", "chunk_id")
 def preview_rebuild(
     *, agent: Agent, method: IndexingMethod, questions: Sequence[str] = (), on_progress: OnProgress = no_progress
 ) -> dict[str, Any]:
-    """What a rebuild would change; with questions, what each retrieves before and after. Nothing is kept, and without
-    questions nothing is embedded.
-    """
+    """What a rebuild would change and, with questions, what each retrieves before and after; nothing is kept."""
     planned = {point.id: point for point in plan_agent(agent, method)}
     store, alias = vector_store(), collection_alias(agent.slug, method)
     removed = changed = found = 0

@@ -83,13 +83,11 @@ def phrases(name: str, language: str = "") -> Phrases[str]:
 
 #: Words seen less often in the subtitles are too rare to be what a fault was meant to be (about 30,000 are not).
 _FREQUENT = 100
-#: Accents come back where the spelling with them is so much more frequent than the one without (« ou » and « où »
-#: stay).
+#: Accents come back where the spelling with them is so much more frequent (« ou » and « où » stay).
 _CLEARLY = 4
 #: Of one agent's words the most frequent are kept.
 MOST_WORDS = 30_000
-#: From so many letters a mistyped word is taken for the one that is near: one of the agent's, and any other (« cerfa »
-#: is no « cerf »).
+#: From so many letters a mistyped word is taken for the one near it: one of the agent's, any other (« cerfa », « cerf »).
 _SURE_OWN, _SURE = 5, 7
 #: The part of a word's places in small letters from which it is no name.
 _SMALL_LETTERS = 0.1
@@ -232,8 +230,7 @@ _ACRONYM_LETTERS = 5
 #: Bounds the work for one question: further unknown words stay as typed.
 MOST_MENDED = 12
 _VOWELS = frozenset("aeiouyh")
-#: How long the rest of a word is that lost its apostrophe (« leau », « jaimerais »); shorter ones stand among the
-#: forms.
+#: How long the rest of a word is that lost its apostrophe (« leau », « jaimerais »); shorter ones are forms.
 _ARTICLES = frozenset("ld")
 _LEAST_BEHIND_ARTICLE, _LEAST_BEHIND = 3, 4
 

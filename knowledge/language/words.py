@@ -56,8 +56,7 @@ class _Marks(dict[int, str | None]):
 
 
 _WITHOUT_MARKS = _Marks()
-#: Marks that one letter may carry: what Unicode calls stream-safe text (UAX 15, section 13). Putting a run of marks in
-#: order takes the square of its length.
+#: Marks that one letter may carry (stream-safe text: UAX 15, section 13): sorting a run takes the square of its length.
 MOST_MARKS = 30
 _LONG_RUN = re.compile(rf"[^\w\s\x00-\x7f]{{{MOST_MARKS + 1},}}")
 #: The lower-case letters that PostgreSQL folds with TRANSLATE, and what each becomes.

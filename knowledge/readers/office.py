@@ -80,9 +80,7 @@ def office_type(data: bytes, *, filename: str) -> SourceType:
 
 
 def as_plain(data: bytes) -> bytes:
-    """A checked Office file with the names that the libraries read, which know nothing of strict ones, nor of templates,
-    shows and files with macros; `data` where it has them.
-    """
+    """A checked file with the names that the libraries read, which know no strict files, templates nor shows."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         names = archive.namelist()
         types = archive.read(_TYPES) if _TYPES in names else b""
@@ -154,10 +152,7 @@ def within(element: Any, name: str, around: Container[str]) -> Iterator[Any]:
 
 
 def drawn(element: Any, related: Callable[[str], bytes]) -> Iterator[tuple[BlockKind, str]]:
-    """The texts of the charts and diagrams in an element of XML, in order: a diagram as a list, a chart's titles, then
-    its values as a table. `related` gives the part that an identifier refers to, or raises `KeyError`: such a drawing
-    is left out.
-    """
+    """The texts of charts and diagrams, in order. `related` gives a part by its identifier, or raises `KeyError`."""
     for found in element.iter(f"{_DIAGRAM}relIds", f"{_CHART}chart"):
         is_chart = found.tag == f"{_CHART}chart"
         key = found.get(f"{_R}id" if is_chart else f"{_R}dm")

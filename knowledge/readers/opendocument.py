@@ -297,9 +297,7 @@ class _Reader:
         return rows, len(heads)
 
     def _rows(self, table: Any, budget: Budget, hidden: dict[int, bool], hidden_rows: list[int]) -> Iterator[Row]:
-        """The rows that hold something; what covers several rows is given in each. `hidden` tells of a hidden column
-        whether it holds something.
-        """
+        """The rows that hold something, merged cells in all theirs; `hidden` is told which columns hold something."""
         line = last = 0
         below: dict[int, tuple[str, int]] = {}
         for row in within(table, _full("table:table-row"), _ROWS):

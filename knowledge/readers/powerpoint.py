@@ -94,9 +94,7 @@ class _Slide:
                     self._outline.add("\n\n".join(self._lines(shape)))
 
     def _arranged(self, shapes: Iterable[Any]) -> None:
-        """Shapes in the order people read them: row by row, from the left. Rows whose boxes begin at the same places are a
-        table, or columns where a box holds more than one line.
-        """
+        """Shapes row by row. Rows whose boxes begin at the same places are a table, or columns of boxes with lines."""
         for columns, group in groupby(_in_rows(shapes), _columns):
             rows = list(group)
             if columns and len(rows) > 1:
@@ -160,9 +158,7 @@ class _Slide:
 
 
 def _in_rows(shapes: Iterable[Any]) -> list[list[Any]]:
-    """Shapes whose upper edges differ by less than half a shape's height stand in a row; those that stand nowhere keep
-    their place at the top.
-    """
+    """Shapes whose upper edges differ by less than half a shape's height stand in a row."""
     rows: list[list[Any]] = []
     for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):
         first = rows[-1][0] if rows else None

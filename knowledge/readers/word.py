@@ -49,8 +49,7 @@ _OFF = ("0", "false", "off")
 _LINK_FIELD = re.compile(r'\s*HYPERLINK\s+"([^"]+)"')
 #: Half points above the line from which a text stands raised, not only better in place.
 _RAISED = 4
-#: Deleted text, text that was moved elsewhere, stops of tabulators, and the second form of what is there in a newer
-#: one.
+#: Deleted or moved text, stops of tabulators, and the second form of what is there in a newer one.
 _UNREAD = (
     f"{_W}del",
     f"{_W}moveFrom",

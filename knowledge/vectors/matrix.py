@@ -275,11 +275,7 @@ class FollowedCollections(Generic[F]):
 
 
 class Uncommitted:
-    """Marks a collection as written by the open transaction, by standing among its commit hooks.
-
-    Django drops the hooks of a transaction, or of a savepoint, that is rolled back, and empties the list at commit: the
-    mark lives exactly as long as the rows that only this connection sees.
-    """
+    """Marks a collection as written by the open transaction, among its commit hooks, which a rollback drops."""
 
     def __init__(self, collection: uuid.UUID) -> None:
         self.collection = collection

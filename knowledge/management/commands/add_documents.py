@@ -59,10 +59,7 @@ class Command(JsonCommand):
 
 
 def list_files(paths: list[Path], report: IndexReport) -> dict[str, Path]:
-    """Files by document name: the path inside a given folder, or the name of a given file.
-
-    Different files of one name get their paths as given, all of them, so that their order does not matter.
-    """
+    """Files by document name: the path inside a given folder, else the name; same names have paths as given."""
     found: defaultdict[str, dict[Path, Path]] = defaultdict(dict)
     for path in paths:
         if path.is_dir():

@@ -50,7 +50,7 @@ class PassageTest(TestCase):
     def in_conflict(self) -> None:
         self.send(content=self.chunk.content.replace("trois", "quatre"))
         add_document(self.agent, text=FAQ_TEXT.replace("trois", "deux"))
-        assert self.reload().is_in_conflict
+        assert self.reload().conflict
 
     def test_text_and_questions_are_edited_beside_the_text_of_the_document(self) -> None:
         text = self.chunk.content.replace("trois", "quatre")
@@ -107,7 +107,7 @@ class PassageTest(TestCase):
         assert self.client.post(resolve, {"choice": "other"}).status_code == 404
         self.client.post(resolve, {"choice": "document"})
         assert "deux semaines" in self.reload().content
-        assert not self.chunk.is_in_conflict
+        assert not self.chunk.conflict
 
     def test_passages_are_switched_off_and_on_in_bulk(self) -> None:
         alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)

@@ -40,7 +40,7 @@ class StaffEditTests(TestCase):
         self.edit(self.chunk.content.replace("trois", "quatre"))
         self.read_again(FAQ_TEXT)
         assert "quatre semaines" in self.reload().content
-        assert not self.chunk.is_in_conflict
+        assert not self.chunk.conflict
 
     def test_restored_text_is_the_document_s_own_again(self) -> None:
         before, person = self.chunk.content, make_user(is_superuser=True)
@@ -63,7 +63,7 @@ class StaffEditTests(TestCase):
         resolve_conflict(self.chunk, "staff")
         self.read_again(FAQ_TEXT.replace("trois", "deux"))
         assert "quatre semaines" in self.reload().content
-        assert not self.chunk.is_in_conflict
+        assert not self.chunk.conflict
 
     def test_document_version_may_be_taken(self) -> None:
         self.test_conflict_is_shown_and_nothing_is_lost()
@@ -74,7 +74,7 @@ class StaffEditTests(TestCase):
     def test_document_that_says_again_what_it_said_ends_the_conflict(self) -> None:
         self.test_conflict_is_shown_and_nothing_is_lost()
         self.read_again(FAQ_TEXT)
-        assert not self.reload().is_in_conflict
+        assert not self.reload().conflict
         assert "quatre semaines" in self.chunk.content
 
     def test_edited_chunk_whose_text_left_the_document_is_kept_unused_until_staff_decide(self) -> None:
@@ -88,7 +88,7 @@ class StaffEditTests(TestCase):
         document = self.read_again(shorter + "\n")
         update_documents(agent=self.agent, documents=[document])
         assert self.reload().enabled
-        assert not self.chunk.is_in_conflict
+        assert not self.chunk.conflict
         assert "quatre semaines" in " ".join(h.content for h in self.find("rendus semaines").hits)
 
     def test_units_of_staff_are_served_and_kept(self) -> None:
