@@ -169,7 +169,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return reached and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """From pages of this model where `is_erasable`; along with a row of another, of which Django asks too, always."""
+        """From pages of this model where `is_erasable`; with a row of another, of which Django asks too, always."""
         page = request.resolver_match.url_name if request.resolver_match else ""
         if (page or "").startswith(f"{self.opts.app_label}_{self.opts.model_name}_"):
             may = self.is_erasable and self.has_view_permission(request, obj)

@@ -24,7 +24,6 @@ from chat.models import Conversation
 from faqs.models import CachedResponse, LearnedResponse, QuestionGroup
 from knowledge.models import Chunk, Document, IndexBuild
 from tests.admin_pages import client_of, make_staff, run_action, superuser_client
-from tests.doors.admin import form_of
 from tests.doors.world import MARK, add_private_rows, make_owned, make_site
 from tests.factories import (
     TEST_THRESHOLDS,
@@ -273,17 +272,6 @@ class RealDoorsTest(TestCase):
 
     def last(self, model: str) -> LogEntry:
         return LogEntry.objects.filter(content_type__model=model).latest("pk")
-
-    def test_settings_form(self) -> None:
-        agent = make_agent(system_prompt="Avant.")
-        address = admin_url(Agent, "change", agent.pk)
-        form = form_of(self.client.get(address))
-        assert self.client.post(address, {**form, "system_prompt": "Après."}).status_code == 302
-        line = self.last("agent")
-        assert line.changes["system_prompt"] == ["Avant.", "Après."]
-        assert line.actor == self.user
-        page = self.client.get(admin_url(LogEntry, "change", line.pk)).content.decode()
-        assert "Avant." in page
 
     def test_actions_of_lists(self) -> None:
         deployment = make_library()

@@ -47,9 +47,6 @@ class PollTests(TestCase):
 
 
 class WorkerStateTests(TestCase):
-    def test_no_worker_was_ever_seen(self) -> None:
-        assert (worker_state().state, worker_state().seconds) == ("never", None)
-
     def test_a_worker_that_beats_or_is_being_started_is_not_missing(self) -> None:
         Heartbeat("celery@one").beat()
         assert (worker_state().state, worker_detail()["status"]) == ("ok", "ok")

@@ -36,7 +36,6 @@ def policy_of(response: Any) -> dict[str, str]:
         ("/widget.js", 404),
         ("/static/agents/admin.css", 200),
         ("/static/nothing.js", 404),
-        ("/s/no-such-link/", 404),
     ],
 )
 def test_every_answer_has_the_headers(address: str, status: int) -> None:

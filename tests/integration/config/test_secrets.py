@@ -1,11 +1,7 @@
 """Secrets stay where they are configured: planted in every place, looked for in every column, log line, page and file."""
 
-import io
-import logging
 import os
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -35,21 +31,6 @@ CONFIGURED = {
 TOOL_SECRET = "planted-tool-secret"
 MODEL_KEY = "planted-model-key"
 PASSWORD, WRONG = "planted-Password-1", "planted-Wrong-1"
-
-
-@contextmanager
-def whole_log() -> Iterator[io.StringIO]:
-    """Everything that is logged, at DEBUG."""
-    stream = io.StringIO()
-    handler, root = logging.StreamHandler(stream), logging.getLogger()
-    before = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    try:
-        yield stream
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(before)
 
 
 def stored_text() -> str:
@@ -133,13 +114,13 @@ class SecretsTest(TestCase):
     async def test_no_planted_secret_is_found_anywhere(self) -> None:
         refused = ModelReply(status=401, error_message=f"Incorrect API key provided: {MODEL_KEY}.")
         client = AsyncClient()
-        with whole_log() as log, ModelServer() as server, served(server, key=MODEL_KEY):
+        with self.assertLogs(level="DEBUG") as log, ModelServer() as server, served(server, key=MODEL_KEY):
             server.script(ModelReply(tokens=["À l'accueil [1]."]), *[refused] * 6)
             await self.sign_in(client)
             await self.ask_everywhere(client)
             await self.look_everywhere(client)
             await closed()
-        places = {"rows": await in_database(stored_text), "log": log.getvalue(), "answers": "\n".join(self.told)}
+        places = {"rows": await in_database(stored_text), "log": "\n".join(log.output), "answers": "\n".join(self.told)}
         # What is looked through is what was said: the question is in each, by its own words where it may be.
         assert NEAR in places["rows"]
         assert NEAR in places["answers"]

@@ -54,11 +54,3 @@ def test_what_was_being_read_when_it_was_forgotten_is_read_again() -> None:
 
     assert cache.get(overtaken) == "before"
     assert cache.get(lambda: "after") == "after"
-
-
-def test_all_are_forgotten_at_once() -> None:
-    one, other = TtlCache[int](10.0), TtlCache[int](10.0)
-    one.get(lambda: 1)
-    other.get(lambda: 1)
-    TtlCache.clear_all()
-    assert (one.is_fresh(), other.is_fresh()) == (False, False)

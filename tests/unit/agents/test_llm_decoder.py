@@ -82,6 +82,9 @@ def test_an_endless_line_is_refused() -> None:
         (b'{"choices": {"a": 1}}', LLMResponseError),
         (b'{"choices": [{"delta": {"content": 3}}]}', LLMResponseError),
         (b'{"choices": [{"delta": {"content": "\xff"}}]}', LLMResponseError),
+        (b'{"choices": [{"delta": {"tool_calls": "no list"}}]}', LLMResponseError),
+        (b'{"choices": [{"delta": {"tool_calls": [3]}}]}', LLMResponseError),
+        (b'{"choices": [{"delta": {"tool_calls": [{"function": "f"}]}}]}', LLMResponseError),
         (b"[" * 100_000, LLMResponseError),
         (b'{"error": "boom"}', LLMResponseError),
         (b'{"error": {"type": "overloaded_error"}}', LLMUnavailableError),
@@ -137,10 +140,3 @@ def test_calls_that_a_server_numbers_alike_or_not_at_all_stay_apart() -> None:
     assert [(call.id, call.name) for call in same_index] == [("1", "a"), ("2", "b")]
     bare = calls_of(call_event(whole("a"), whole("b")))
     assert [(call.name, call.arguments) for call in bare] == [("a", '{"x": 1}'), ("b", '{"x": 1}')]
-
-
-@pytest.mark.parametrize("pieces", ["no list", [3], [{"function": "f"}]], ids=lambda value: str(value)[:20])
-def test_malformed_tool_calls_are_an_error_of_ours(pieces: object) -> None:
-    chunk = {"choices": [{"index": 0, "delta": {"tool_calls": pieces}}]}
-    with pytest.raises(LLMResponseError):
-        decode(b"data: " + json.dumps(chunk).encode() + b"\n\n")
