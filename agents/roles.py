@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, TypeVar
 
+from allauth.socialaccount.models import SocialAccount
 from django.apps import apps
 from django.apps.registry import Apps
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, Permission, User
@@ -165,21 +166,21 @@ def follow_groups(user: User, added: QuerySet[Group], taken: QuerySet[Group]) ->
         user.save(update_fields=["is_staff"])
 
 
-def groups_held(user: User) -> list[str]:
-    """The names of the provider's groups whose groups here a user has."""
-    return list(ProviderGroup.objects.filter(group__user=user).values_list("name", flat=True))
-
-
 @transaction.atomic
-def follow_provider(user: User, names: Iterable[str]) -> None:
-    """Give a user the groups that the table names for these groups of the provider, and take back its other ones."""
-    table = ProviderGroup.objects.values("group")
-    meant = Group.objects.filter(pk__in=table.filter(name__in=names))
-    added = list(meant.exclude(user=user).values_list("pk", flat=True))
-    taken = list(user.groups.filter(pk__in=table).exclude(pk__in=meant).values_list("pk", flat=True))
+def follow_provider(account: SocialAccount, names: Iterable[str]) -> None:
+    """Give an account's user the groups that the table names for these groups of the provider. Takes back the others of
+    the table, and those that it named the last time.
+    """
+    user, table = account.user, ProviderGroup.objects.all()
+    meant = set(table.filter(name__in=names).values_list("group", flat=True))
+    ours = meant | set(table.values_list("group", flat=True)) | set(account.extra_data.get("groups", ()))
+    held = set(user.groups.values_list("pk", flat=True))
+    added, taken = meant - held, ours & held - meant
     user.groups.add(*added)
     user.groups.remove(*taken)
     follow_groups(user, Group.objects.filter(pk__in=added), Group.objects.filter(pk__in=taken))
+    account.extra_data = {"groups": sorted(meant)}
+    account.save()
 
 
 Row = TypeVar("Row", bound=Model)

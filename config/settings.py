@@ -434,7 +434,9 @@ ACCOUNT_ADAPTER = "chat.access.sign_in.Accounts"
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
 #: Only failures count, by address and by name: a name has more, so that a stranger at one address locks nobody out.
-ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,50/m/key,200/d/key"} if RATE_LIMITS else False
+_limits = {"login": None, "login_failed": "10/m/ip,50/m/key,200/d/key"}
+_limits |= {"second_factor": "10/5m/key", "reauthenticate": "10/5m/user", "provider": "60/m/ip"}
+ACCOUNT_RATE_LIMITS = _limits if RATE_LIMITS else False
 #: The organisation's OpenID provider, by its issuer, and its directory (`ldaps://host/base?uid?sub?(filter)`).
 OIDC_SERVER_URL, OIDC_CLIENT_ID = env.str("OIDC_SERVER_URL", default=""), env.str("OIDC_CLIENT_ID", default="")
 OIDC_CLIENT_SECRET = env.str("OIDC_CLIENT_SECRET", default="")
@@ -447,6 +449,7 @@ MFA_TOTP_ISSUER = "Répondant"
 #: A clock may be half a minute off.
 MFA_TOTP_TOLERANCE = 1
 MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_FORMS = {"authenticate": "chat.access.sign_in.CodeForm"}
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.core.cache import cache
 from django.test.signals import setting_changed
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -87,9 +88,11 @@ def _small_jobs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def _nothing_remembered() -> Iterator[None]:
     """What a process keeps for some seconds is read anew in each test; no message waits from the one before."""
     TtlCache.clear_all()
+    cache.clear()
     MemoryBroker.queues.clear()
     yield
     TtlCache.clear_all()
+    cache.clear()
 
 
 @pytest.fixture(name="settings")

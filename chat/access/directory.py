@@ -32,25 +32,25 @@ def person(username: str, password: str = "") -> tuple[str, dict[str, str], list
     """
     url = LDAPUrl(settings.LDAP_URL)
     name = (url.attrs or ["uid"])[0]
-    who = f"(&{url.filterstr or '(objectClass=*)'}{filter_format(f'({name}=%s)', [username])})"
+    people = f"(&{url.filterstr or '(objectClass=*)'}{filter_format(f'({name}=%s)', [username])})"
     scope = ldap.SCOPE_SUBTREE if url.scope is None else url.scope
     try:
         service = _bound(url, settings.LDAP_BIND_DN, settings.LDAP_BIND_PASSWORD)
-        found = _read(service.search_ext_s(url.dn, scope, who, [name, *_FIELDS], timeout=DIRECTORY_SECONDS))
+        found = _read(service.search_ext_s(url.dn, scope, people, [name, *_FIELDS], timeout=DIRECTORY_SECONDS))
         if len(found) != 1 or name.lower() not in found[0][1]:
             return None
-        dn, said = found[0]
-        uid = said[name.lower()].lower()
+        dn, entry = found[0]
+        uid = entry[name.lower()].lower()
         try:
             if password:
                 _bound(url, dn, password)
         except _REFUSED:
             return None
-        theirs = filter_format(_GROUPS, [dn, dn, uid])
-        groups = _read(service.search_ext_s(url.dn, ldap.SCOPE_SUBTREE, theirs, ["cn"], timeout=DIRECTORY_SECONDS))
+        memberships = filter_format(_GROUPS, [dn, dn, uid])
+        groups = _read(service.search_ext_s(url.dn, ldap.SCOPE_SUBTREE, memberships, ["cn"], timeout=DIRECTORY_SECONDS))
     except (ldap.LDAPError, UnicodeDecodeError) as error:
         raise UnavailableError from error
-    fields = {field: said[attribute.lower()] for attribute, field in _FIELDS.items() if attribute.lower() in said}
+    fields = {field: entry[attribute.lower()] for attribute, field in _FIELDS.items() if attribute.lower() in entry}
     return uid, fields, [group["cn"] for _dn, group in groups if "cn" in group]
 
 
@@ -68,7 +68,7 @@ def _bound(url: LDAPUrl, dn: str, password: str) -> Any:
 
 def _read(rows: list[Any]) -> list[tuple[str, dict[str, str]]]:
     """Entries by DN. Servers write the names of attributes as they like; a referral has no DN."""
-    return [(dn, {name.lower(): said[0].decode() for name, said in row.items()}) for dn, row in rows if dn]
+    return [(dn, {name.lower(): values[0].decode() for name, values in row.items()}) for dn, row in rows if dn]
 
 
 class DirectoryBackend(VouchedBackend, ModelBackend):

@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from allauth.account.adapter import get_adapter
-from allauth.account.utils import filter_users_by_email, get_next_redirect_url, perform_login
+from allauth.account.utils import get_next_redirect_url, perform_login
+from allauth.decorators import rate_limit
 from allauth.socialaccount.models import SocialAccount, SocialToken
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.django_client import DjangoIntegration, DjangoOAuth2App
@@ -18,15 +19,16 @@ from authlib.oidc.core import CodeIDToken
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 from joserfc.errors import JoseError
 from requests import RequestException, Response, Timeout
 
-from agents.roles import groups_held
-from chat.access.sign_in import UnavailableError, VouchedBackend, admit, told
+from agents.cache import TtlCache
+from agents.models import ProviderGroup
+from chat.access.sign_in import UnavailableError, VouchedBackend, accounts_at, admit, message_page
 
 #: One request to the provider, whole, and its answer.
 PROVIDER_SECONDS = 5.0
@@ -38,6 +40,8 @@ SCOPES = ("openid", "profile", "email", "given_name", "usual_name", "groups", "o
 GROUP_CLAIMS, MOST_GROUPS = ("groups", "roles"), 2_000
 #: What a wrong answer ends in, in Authlib and below it.
 WRONG = (OAuthError, JoseError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)
+
+_published: TtlCache[dict[str, Any]] = TtlCache(600.0)
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +65,7 @@ class BoundedSession(OAuth2Session):  # type: ignore[misc]  # the package ships 
 
 
 class Provider(DjangoOAuth2App):  # type: ignore[misc]  # the package ships no types
-    """Made for one question, so that the provider's addresses and keys are read anew each time."""
+    """What the provider publishes (its addresses, then its keys) is cached; an unknown key is looked for at once."""
 
     client_cls = BoundedSession
 
@@ -71,26 +75,27 @@ class Provider(DjangoOAuth2App):  # type: ignore[misc]  # the package ships no t
             raise OAuthError("https")
         names = {"client_id": settings.OIDC_CLIENT_ID, "client_secret": settings.OIDC_CLIENT_SECRET}
         super().__init__(DjangoIntegration("oidc"), **names, server_metadata_url=at)
-        published = self.load_server_metadata()
+        self.server_metadata = published = _published.get(self.load_server_metadata, at)
         if published["issuer"].rstrip("/") != settings.OIDC_SERVER_URL.rstrip("/"):
             raise OAuthError("issuer")
         scopes = [name for name in SCOPES if name in published.get("scopes_supported", SCOPES[:3])]
         self.client_kwargs = {"scope": " ".join(scopes), "code_challenge_method": "S256"}
         if (posted := "client_secret_post") in published.get("token_endpoint_auth_methods_supported", ()):
             self.client_kwargs |= {"token_endpoint_auth_method": posted}
-        whose = {"iss": published["issuer"], "aud": self.client_id}
-        self.whose = {name: {"essential": True, "value": value} for name, value in whose.items()}
+        required = {"iss": published["issuer"], "aud": self.client_id}
+        self.claims_options = {name: {"essential": True, "value": value} for name, value in required.items()}
 
-    def claims(self, tokens: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-        """What a checked token said (`sub` at least), with the page about the person."""
+    def claims(self, tokens: dict[str, Any], checked: dict[str, Any]) -> dict[str, Any]:
+        """The claims of a checked token (`sub` at least), with those of the userinfo page."""
         answer = self.get(self.server_metadata["userinfo_endpoint"], token=tokens)
-        about = self.checked(answer.text) if "jwt" in answer.headers["Content-Type"] else answer.json()
-        if answer.status_code != 200 or about["sub"] != said["sub"] or len(said["sub"]) > 191:
+        userinfo = self.checked(answer.text) if "jwt" in answer.headers["Content-Type"] else answer.json()
+        subject = checked["sub"]
+        if answer.status_code != 200 or userinfo["sub"] != subject or len(subject) > 191 or not subject.strip():
             raise OAuthError("userinfo")
-        return {**said, **about}
+        return {**checked, **userinfo}
 
     def checked(self, token: str) -> dict[str, Any]:
-        return dict(self.parse_id_token({"id_token": token}, None, self.whose, CodeIDToken))
+        return dict(self.parse_id_token({"id_token": token}, None, self.claims_options, CodeIDToken))
 
 
 class ProviderBackend(VouchedBackend, ModelBackend):
@@ -108,11 +113,12 @@ class ProviderBackend(VouchedBackend, ModelBackend):
                 tokens = provider.fetch_access_token(grant_type="refresh_token", refresh_token=refresh)
                 # A provider that hands out a new one takes the old one back.
                 token.token_secret = tokens.get("refresh_token") or refresh
-            said = provider.checked(tokens["id_token"]) if "id_token" in tokens else {}
-            claims = provider.claims(tokens, {"sub": token.account.uid, **said})
-            # Some say groups in tokens of identity alone: where none came, nothing was said of them.
-            is_told = said or not claims.keys().isdisjoint(GROUP_CLAIMS)
-            return _groups(claims) if is_told else groups_held(token.account.user)
+            identity = provider.checked(tokens["id_token"]) if "id_token" in tokens else {}
+            claims = provider.claims(tokens, {"sub": token.account.uid, **identity})
+            # Some name groups in tokens of identity alone: where none came, nothing is known of them.
+            names_groups = identity or not claims.keys().isdisjoint(GROUP_CLAIMS)
+            held = ProviderGroup.objects.filter(group__user=token.account.user)
+            return _groups(claims) if names_groups else list(held.values_list("name", flat=True))
         except RequestException as error:
             raise UnavailableError from error
         except WRONG:
@@ -120,25 +126,30 @@ class ProviderBackend(VouchedBackend, ModelBackend):
 
 
 @require_GET
+@rate_limit(action="provider", limit_get=True)  # type: ignore[untyped-decorator]  # the package ships no types
 def begin(request: HttpRequest) -> HttpResponse:
     """Send a browser to the provider."""
     request.session["provider_next"] = get_next_redirect_url(request)
     back = request.build_absolute_uri(reverse("provider-back"))
-    return _or_refused(request, lambda: Provider().authorize_redirect(request, back))
+    answer, refusal = _asked(request, lambda provider: provider.authorize_redirect(request, back).url)
+    return refusal or HttpResponseRedirect(answer)
 
 
 @require_GET
 def end(request: HttpRequest) -> HttpResponse:
     """Where the provider sends it back."""
-    return _or_refused(request, lambda: _signed_in(request, Provider()))
 
+    def ask(provider: Provider) -> tuple[dict[str, Any], dict[str, str]]:
+        tokens = provider.authorize_access_token(request, claims_options=provider.claims_options)
+        refresh = tokens.get("refresh_token") or ""
+        # One of the two is enough to ask again.
+        secrets = {"token_secret": refresh, "token": "" if refresh else tokens["access_token"]}
+        return provider.claims(tokens, tokens["userinfo"]), secrets
 
-def _signed_in(request: HttpRequest, provider: Provider) -> HttpResponse:
-    tokens = provider.authorize_access_token(request, claims_options=provider.whose)
-    claims = provider.claims(tokens, tokens["userinfo"])
-    refresh = tokens.get("refresh_token") or ""
-    # One of the two is enough to ask again.
-    secrets = {"token_secret": refresh, "token": "" if refresh else tokens["access_token"]}
+    answer, refusal = _asked(request, ask)
+    if refusal:
+        return refusal
+    claims, secrets = answer
     user = admit("oidc", claims["sub"], _groups(claims), lambda: _account(claims), **secrets)
     user.backend = "chat.access.provider.ProviderBackend"
     page: HttpResponse = perform_login(request, user, redirect_url=request.session.pop("provider_next", None))
@@ -149,30 +160,30 @@ def _account(claims: dict[str, Any]) -> User:
     """A new account, or the one of staff's making to which an address leads that the provider has verified: no
     superuser's, and none that somebody else comes to by the provider already.
     """
-    said = {name: text.replace("\0", "") for name, text in claims.items() if isinstance(text, str)}
-    email = said.get("email", "") if claims.get("email_verified") is True else ""
-    same: list[User] = filter_users_by_email(email) if email else []
+    texts = {name: text.replace("\0", "") for name, text in claims.items() if isinstance(text, str)}
+    email = texts.get("email", "") if claims.get("email_verified") is True else ""
+    same = accounts_at(email) if email else []
     if len(same) == 1 and not (same[0].is_superuser or SocialAccount.objects.filter(user=same[0]).exists()):
         # A password would be a door that the provider cannot close.
         same[0].set_unusable_password()
         same[0].save(update_fields=["password"])
         return same[0]
-    first, _space, last = said.get("name", "").partition(" ")
-    last = said.get("family_name", said.get("usual_name", last))
-    free = get_adapter().generate_unique_username([said.get("preferred_username"), said.get("email"), first, "user"])
-    names = {"first_name": said.get("given_name", first)[:150], "last_name": last[:150]}
+    first, _space, last = texts.get("name", "").partition(" ")
+    last = texts.get("family_name", texts.get("usual_name", last))
+    free = get_adapter().generate_unique_username([texts.get("preferred_username"), texts.get("email"), first, "user"])
+    names = {"first_name": texts.get("given_name", first)[:150], "last_name": last[:150]}
     return User.objects.create_user(free, "" if same else email, **names)
 
 
 def _groups(claims: dict[str, Any]) -> list[str]:
-    said = [claims[name] for name in GROUP_CLAIMS if isinstance(claims.get(name), list)]
-    return [name for names in said for name in names if isinstance(name, str)][:MOST_GROUPS]
+    lists = [claims[name] for name in GROUP_CLAIMS if isinstance(claims.get(name), list)]
+    return [name for names in lists for name in names if isinstance(name, str)][:MOST_GROUPS]
 
 
-def _or_refused(request: HttpRequest, view: Callable[[], HttpResponse]) -> HttpResponse:
-    """The view, or a page that says why nobody was signed in; the log has the kind of the error alone."""
+def _asked(request: HttpRequest, ask: Callable[[Provider], Any]) -> tuple[Any, HttpResponse | None]:
+    """The provider's answer, or a page that says why nobody was signed in; the log has the kind of the error alone."""
     try:
-        return view()
+        return ask(Provider()), None
     except (RequestException, *WRONG) as error:
         logger.warning("provider sign-in refused reason=%s", type(error).__name__)
         is_down = isinstance(error, RequestException)
@@ -181,4 +192,4 @@ def _or_refused(request: HttpRequest, view: Callable[[], HttpResponse]) -> HttpR
         message = _("Le service de connexion de votre organisation ne répond pas. Réessayez dans un moment.")
     elif "error" in request.GET:
         message = _("La connexion a été annulée, ou refusée par votre organisation.")
-    return told(request, message, 503 if is_down else 403, again=reverse("account_login"))
+    return None, message_page(request, message, 503 if is_down else 403, again=reverse("account_login"))

@@ -2,19 +2,24 @@
 
 Nobody signs up: staff make the accounts, or the organisation's provider or directory vouches for somebody, whose groups
 then follow theirs. It is asked again every `RECHECK` of whoever is here; while it does not answer, they stay for `VOUCHED`.
+A process asks about one account at a time, so that a provider in trouble holds up one thread.
 """
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.adapter import DefaultAccountAdapter, get_adapter
+from allauth.core import context, ratelimit
+from allauth.mfa.base.forms import AuthenticateForm
 from allauth.socialaccount.models import SocialAccount, SocialToken
 from django.contrib import admin
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
+from django.core.cache import cache
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -31,8 +36,9 @@ from chat.access.rate_limits import address_of
 RECHECK = timedelta(minutes=10)
 #: How long the last word of a provider holds that does not answer.
 VOUCHED = timedelta(hours=1)
-#: Between two tries to ask it, longer than one takes.
+#: Between two tries to ask it, longer than one takes; an answer that takes longer than `SLOW_SECONDS` counts as one more.
 RETRY = timedelta(minutes=1)
+SLOW_SECONDS = 2.0
 
 logger = logging.getLogger(__name__)
 
@@ -55,17 +61,17 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]  # the package ship
             if user := super().authenticate(request, **credentials):
                 return user
         except UnavailableError:
-            said = _("L’annuaire de votre organisation ne répond pas. Réessayez dans un moment.")
-            raise ValidationError(said) from None
+            reason = _("L’annuaire de votre organisation ne répond pas. Réessayez dans un moment.")
+            raise ValidationError(reason) from None
         except ValidationError:
             logger.warning("sign-in failed address=%s outcome=limited", address_of(request))
             raise
         logger.warning("sign-in failed address=%s outcome=refused", address_of(request))
         return None
 
-    def pre_login(self, request: HttpRequest, user: User, **told: Any) -> Any:
+    def pre_login(self, request: HttpRequest, user: User, **options: Any) -> Any:
         request.session[_WAY] = user.backend
-        return super().pre_login(request, user, **told)
+        return super().pre_login(request, user, **options)
 
     def login(self, request: HttpRequest, user: User) -> None:
         user.backend = request.session.pop(_WAY)
@@ -73,10 +79,6 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]  # the package ship
 
     def get_client_ip(self, request: HttpRequest) -> str:
         return address_of(request)
-
-    def add_message(self, request: HttpRequest, level: int, message_template: str = "", *args: Any, **kw: Any) -> None:
-        if "/logged_" not in (message_template or ""):  # everybody sees it happen
-            super().add_message(request, level, message_template, *args, **kw)
 
 
 class VouchedBackend:
@@ -95,27 +97,34 @@ class VouchedBackend:
         return user if user and self._vouches(user) else None
 
     def _vouches(self, user: User) -> bool:
-        mine, now = SocialToken.objects.filter(account__user=user, account__provider=self.provider), timezone.now()
-        if (token := mine.select_related("account").first()) is None:
-            return False
-        # One of the requests that come together asks; meanwhile the last word holds.
-        if not mine.filter(pk=token.pk, expires_at__lte=now).update(expires_at=now + RETRY):
+        tokens, now = SocialToken.objects.filter(account__user=user, account__provider=self.provider), timezone.now()
+        token = tokens.select_related("account").first()
+        if token is None or token.expires_at > now:
+            return token is not None
+        is_recent, key = now - token.account.last_login <= VOUCHED, f"asked:{self.provider}"
+        # One request of the process asks, and of all processes one about this account; meanwhile the last word holds.
+        is_first, due = cache.add(key, "asking", RETRY.total_seconds()), tokens.filter(pk=token.pk, expires_at__lte=now)
+        if (is_recent and not is_first) or not due.update(expires_at=now + RETRY):
             return True
         # Whoever signs in anew meanwhile has tokens that are none of these.
-        asked = SocialToken.objects.filter(pk=token.pk, expires_at=now + RETRY)
+        asked, started = SocialToken.objects.filter(pk=token.pk, expires_at=now + RETRY), time.monotonic()
         try:
+            if cache.get(key) == "silent":
+                raise UnavailableError
             groups = self.groups_now(token)
+            if time.monotonic() - started < SLOW_SECONDS:
+                cache.delete(key)
         except UnavailableError:
+            cache.set(key, "silent", RETRY.total_seconds())
             logger.warning("no answer about a session provider=%s", self.provider)
-            if now - token.account.last_login <= VOUCHED:
+            if is_recent:
                 return bool(asked.update(token_secret=token.token_secret)) or True
             groups = None
+        token.account.user = user
+        follow_provider(token.account, groups or [])
         if groups is None:
-            follow_provider(user, [])
             return not asked.delete()[0]
         asked.update(token_secret=token.token_secret, expires_at=now + RECHECK)
-        token.account.save()
-        follow_provider(user, groups)
         return True
 
 
@@ -124,31 +133,51 @@ def admit(provider: str, uid: str, groups: list[str], find: Callable[[], User], 
     """The user whom a provider vouches for under this name, with their groups; `find` says who it is the first time."""
     account = SocialAccount.objects.select_related("user").filter(provider=provider, uid=uid).first()
     account = account or SocialAccount(provider=provider, uid=uid, user=find())
-    account.save()
+    follow_provider(account, groups)
     kept = {**secrets, "expires_at": timezone.now() + RECHECK}
     SocialToken.objects.update_or_create(account=account, app=None, defaults=kept)
-    follow_provider(account.user, groups)
     user: User = account.user
     return user
 
 
-def told(request: HttpRequest, message: str, status: int = 200, again: str = "") -> HttpResponse:
+def accounts_at(email: str) -> list[User]:
+    """The accounts with this address, in whatever case. The database alone may take other letters for these."""
+    return [user for user in User.objects.filter(email__iexact=email) if user.email.lower() == email.lower()]
+
+
+class CodeForm(AuthenticateForm):  # type: ignore[misc]  # the package ships no types
+    """The codes of an account's second factor are counted by themselves, from wherever they are tried."""
+
+    def clean_code(self) -> str:
+        counted = {"action": "second_factor", "key": str(self.user.pk)}
+        if not ratelimit.consume(context.request, **counted):
+            raise get_adapter().validation_error("too_many_login_attempts")
+        code: str = super().clean_code()
+        ratelimit.clear(context.request, **counted)
+        return code
+
+
+def message_page(request: HttpRequest, message: str, status: int = 200, again: str = "") -> HttpResponse:
     """A page in the look of the sign-in that says one thing."""
     return render(request, "account/message.html", {"message": message, "again": again}, status=status)
 
 
 def too_many(request: HttpRequest) -> HttpResponse:
-    return told(request, _("Trop d’essais. Réessayez dans quelques minutes."), 429, again=request.get_full_path())
+    return message_page(
+        request, _("Trop d’essais. Réessayez dans quelques minutes."), 429, again=request.get_full_path()
+    )
 
 
 def admin_sign_in(request: HttpRequest) -> HttpResponse:
     """The sign-in of the page; an account without access to the admin is told so."""
     if request.user.is_authenticated and not admin.site.has_permission(request):
-        return told(request, _("Ce compte n’a pas accès à l’administration."), 403)
+        return message_page(request, _("Ce compte n’a pas accès à l’administration."), 403)
     return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
 
 
 @login_required
 def no_password(request: HttpRequest) -> HttpResponse:
     """Where an account without a password of this site would change it."""
-    return told(request, _("Ce compte n’a pas de mot de passe ici : vous le changez là où vous vous connectez."))
+    return message_page(
+        request, _("Ce compte n’a pas de mot de passe ici : vous le changez là où vous vous connectez.")
+    )

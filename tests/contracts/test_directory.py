@@ -44,8 +44,8 @@ class DirectoryTests(TestCase):
     def test_who_knows_the_password_has_an_account_and_its_groups(self) -> None:
         self.assertRedirects(self.sign_in("MARIE"), self.door)
         user = User.objects.get()
-        told = (user.username, user.first_name, user.email, user.has_usable_password())
-        assert told == ("marie", "Marie", "marie@example.org", False)
+        fields = (user.username, user.first_name, user.email, user.has_usable_password())
+        assert fields == ("marie", "Marie", "marie@example.org", False)
         self.sign_in()
         assert User.objects.count() == 1
         for login, password in (("marie", "radium"), ("*", "polonium"), ("marie)(uid=*", "polonium"), ("x", "y")):
@@ -53,10 +53,10 @@ class DirectoryTests(TestCase):
             assert "_auth_user_id" not in self.client.session
 
     def test_name_of_an_account_with_a_password_is_nobody_else_s(self) -> None:
-        mine = make_user(username="marie", password="of-this-site")
+        account = make_user(username="marie", password="of-this-site")
         self.assertContains(self.sign_in(), "ne vont pas ensemble")
-        mine.set_unusable_password()
-        mine.save()
+        account.set_unusable_password()
+        account.save()
         self.assertRedirects(self.sign_in(), self.door)
 
     def test_a_group_or_a_person_taken_out_there_is_out_here_at_the_next_check(self) -> None:

@@ -26,9 +26,9 @@ class LyingProvider(LoopbackServer):
 
     def token(self) -> str:
         now = int(time.time())
-        told = {"iss": self.url, "aud": "desk", "iat": now, "exp": now + 60, "nonce": self.nonce, **self.person}
-        told = {name: said for name, said in (told | self.lies).items() if said is not None and name[0] != "/"}
-        return jwt.encode(told, self.key, "ES256", {"kid": "1"})
+        claims = {"iss": self.url, "aud": "desk", "iat": now, "exp": now + 60, "nonce": self.nonce, **self.person}
+        claims = {name: it for name, it in (claims | self.lies).items() if it is not None and name[0] != "/"}
+        return jwt.encode(claims, self.key, "ES256", {"kid": "1"})
 
     def answer(self, path: str) -> Any:
         if path in self.lies:
@@ -51,11 +51,11 @@ class _Handler(QuietHandler):
 
     def do_GET(self) -> None:
         time.sleep(self.server.pause)
-        said = self.server.answer(self.path)
-        if isinstance(said, int):
-            self.send_json(said, b"{}")
+        answer = self.server.answer(self.path)
+        if isinstance(answer, int):
+            self.send_json(answer, b"{}")
         else:
-            self.send_json(200, json.dumps(said).encode())
+            self.send_json(200, json.dumps(answer).encode())
 
     def do_POST(self) -> None:
         self.server.grants.append({name: values[0] for name, values in parse_qs(self.body().decode()).items()})

@@ -12,6 +12,7 @@ from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, generate_tot
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
+from django.core.cache import cache
 from django.test import Client, TestCase
 
 from agents.models import Audience, Deployment
@@ -26,6 +27,7 @@ from chat.access.permissions import (
 )
 from chat.errors import ApiKeyError, ConversationNotFoundError, DeploymentNotFoundError, ServiceTokenError
 from chat.models import ApiKey, Conversation
+from config import settings as site
 from tests.admin_pages import run_action, superuser_client
 from tests.factories import fresh, make_api_key, make_conversation, make_deployment, make_service_token, make_user
 
@@ -74,18 +76,22 @@ class LoginTests(TestCase):
         data = {"login": user.get_username(), "password": "un-mot-de-passe", "next": address}
         self.assertRedirects(self.client.post("/login/", data), address)
 
-    def test_second_factor_is_asked_after_the_password_and_each_code_is_good_once(self) -> None:
+    def test_second_factor_is_asked_after_the_password_each_code_is_good_once_and_ten_are_tried(self) -> None:
         user, secret = make_user(username="chef", password="un-mot-de-passe"), generate_totp_secret()
         TOTP.activate(user, secret)
-        code = format_hotp_value(hotp_value(secret, int(time.time()) // 30))
-        for expected in (True, False):
-            client = Client()
+
+        def opens(code: str, host: int = 0) -> Any:
+            client = Client(REMOTE_ADDR=f"192.0.2.{host}")
             client.post("/login/", {"login": "chef", "password": "un-mot-de-passe"})
             assert "_auth_user_id" not in client.session
             client.post("/2fa/authenticate/", {"code": code})
-            assert client.session.get("_auth_user_backend") == (
-                settings.AUTHENTICATION_BACKENDS[0] if expected else None
-            )
+            return client.session.get("_auth_user_backend")
+
+        code = format_hotp_value(hotp_value(secret, int(time.time()) // 30))
+        assert [opens(code), opens(code)] == [settings.AUTHENTICATION_BACKENDS[0], None]
+        cache.clear()
+        with self.settings(ACCOUNT_RATE_LIMITS=site.ACCOUNT_RATE_LIMITS):
+            assert not any(opens(tried, host) for host, tried in enumerate(["000000"] * 10 + [code]))
 
     def test_account_without_access_to_the_admin_is_told(self) -> None:
         self.client.force_login(make_user())

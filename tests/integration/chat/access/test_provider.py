@@ -3,13 +3,17 @@
 import logging
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import parse_qs, urlsplit
 
 import jwt
+import pytest
 from allauth.socialaccount.models import SocialAccount, SocialToken
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.signals import user_logged_in
+from django.core.cache import cache
 from django.test import Client, TestCase
 from django.utils import timezone
 
@@ -19,6 +23,7 @@ from chat.access.sign_in import RECHECK, VOUCHED
 from tests.constants import override
 from tests.factories import fresh, make_deployment, make_user
 from tests.servers.lying_provider import LyingProvider
+from tools_registry.catalog import tags_of
 
 
 class ProviderTest(TestCase):
@@ -44,7 +49,8 @@ class ProviderTest(TestCase):
         return browser.get("/login/organisation/back/", {"code": "c", "state": asked["state"][0]})
 
     def due(self, age: timedelta = RECHECK) -> None:
-        """The check is due, and the provider's last word so old."""
+        """The check is due, the provider's last word so old, and its last silence over."""
+        cache.clear()
         SocialToken.objects.update(expires_at=timezone.now())
         SocialAccount.objects.update(last_login=timezone.now() - age)
 
@@ -70,7 +76,7 @@ class FirstSignInTests(ProviderTest):
         assert (token.token, token.token_secret) == ("", "rt-1")
 
     def test_only_a_verified_address_leads_to_an_account_of_staff_and_never_to_a_superuser(self) -> None:
-        own, hers = make_user(email="marie@example.org"), Group.objects.create(name="À la main")
+        own, hers = make_user(email="Marie@Example.org"), Group.objects.create(name="À la main")
         own.groups.add(hers)
         make_user(email="root@example.org", is_superuser=True)
         address, expected = "email", []
@@ -83,7 +89,19 @@ class FirstSignInTests(ProviderTest):
         assert expected[1] == own
         assert set(own.groups.all()) == {hers, self.group}
         assert not fresh(own).has_usable_password()
-        assert [user.email for user in expected] == ["", "marie@example.org", "", "n@x.org"]
+        assert [user.email for user in expected] == ["", "Marie@example.org", "", "n@x.org"]
+
+    def test_addresses_and_keys_are_read_once_and_visits_are_counted(self) -> None:
+        self.come()
+        self.provider.lies = {"/.well-known/openid-configuration": 503, "/keys": 503}
+        self.come(Client())
+        with self.settings(ACCOUNT_RATE_LIMITS={"provider": "2/m/ip"}):
+            visits = [self.client.get("/login/organisation/").status_code for _ in range(3)]
+        assert visits == [302, 302, 429]
+
+    def test_a_fault_of_ours_is_no_wrong_answer_of_the_provider(self) -> None:
+        with patch.object(user_logged_in, "send", side_effect=KeyError), pytest.raises(KeyError):
+            self.come()
 
     def test_an_address_of_ours_leads_nowhere_else_and_changes_nothing_of_what_is_asked(self) -> None:
         said = self.come(next="https://evil.example/", process="connect", scope="admin", auth_params="nonce=mine")
@@ -92,6 +110,7 @@ class FirstSignInTests(ProviderTest):
 
 class LieTests(ProviderTest):
     def refused(self, status: int = 403) -> None:
+        TtlCache.clear_all()
         with self.assertLogs("", logging.WARNING) as logged:
             said = self.come()
         assert said.status_code == status, said.content
@@ -160,8 +179,10 @@ class CheckTests(ProviderTest):
     def test_a_group_taken_away_closes_its_door_at_the_next_check(self) -> None:
         self.provider.person["groups"] = []
         assert self.is_open()
+        assert "Agents" in tags_of(User.objects.get().pk)
         self.due()
         assert not self.is_open()
+        assert "Agents" not in tags_of(User.objects.get().pk)
         assert "_auth_user_id" in self.client.session
         assert self.provider.grants[-1]["refresh_token"] == "rt-1"
         # The one that was given for it is the next to be shown.
@@ -180,17 +201,32 @@ class CheckTests(ProviderTest):
             assert [browser.get(self.door).status_code for browser in (self.client, other)] == [404, 404]
             assert not User.objects.get().groups.exists()
 
-    def test_while_it_does_not_answer_its_last_word_holds_for_a_time(self) -> None:
-        self.provider.lies = {"/token": 503}
-        self.due(VOUCHED - timedelta(minutes=1))
-        assert self.is_open()
-        tries = len(self.provider.grants)
-        assert self.is_open()
-        assert len(self.provider.grants) == tries
-        self.due(VOUCHED + timedelta(minutes=1))
-        assert not self.is_open()
+    @override(SLOW_SECONDS=0.0)
+    def test_after_a_slow_answer_or_none_nobody_else_asks_for_a_minute_and_the_last_word_holds_for_a_time(self) -> None:
+        self.provider.person["sub"] = "2"
+        self.come(other := Client())
+        for lie, age, expected in (
+            ({}, RECHECK, 200),
+            ({"/token": 503}, RECHECK, 200),
+            ({"/token": 503}, VOUCHED, 404),
+        ):
+            self.provider.lies = lie
+            self.due(age + timedelta(minutes=1))
+            asked = len(self.provider.grants)
+            assert [browser.get(self.door).status_code for browser in (self.client, other)] == [expected] * 2
+            assert len(self.provider.grants) == asked + 1
         self.provider.lies = {}
         assert not self.is_open()
+
+    def test_a_line_that_leaves_the_table_takes_its_group_back(self) -> None:
+        ProviderGroup.objects.update(group=Group.objects.create(name="Autre"))
+        self.due()
+        assert not self.is_open()
+        assert [group.name for group in User.objects.get().groups.all()] == ["Autre"]
+        ProviderGroup.objects.all().delete()
+        self.due()
+        assert not self.is_open()
+        assert not User.objects.get().groups.exists()
 
     def test_admin_closes_with_the_group_and_what_was_given_by_hand_stays(self) -> None:
         user, hand = User.objects.get(), Group.objects.create(name="À la main")

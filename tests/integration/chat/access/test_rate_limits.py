@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import AsyncClient, Client, TestCase, override_settings
 
 from agents.database import in_database
@@ -101,8 +100,6 @@ class DoorTests(LibraryCase):
             rate_limits.limit_asking(1, "203.0.113.1")
 
     def limit_sign_ins(self) -> None:
-        cache.clear()
-        self.addCleanup(cache.clear)
         self.enterContext(self.settings(ACCOUNT_RATE_LIMITS=settings.ACCOUNT_RATE_LIMITS))
 
     def test_failures_to_sign_in_add_up_by_address_and_by_name_and_successes_do_not(self) -> None:
