@@ -3,12 +3,13 @@
 from allauth.account import views as account
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.auth.decorators import login_required
 from django.urls import include, path
 from django.views.decorators.http import require_POST
-from django.views.generic import RedirectView
+from django.views.generic import RedirectView, TemplateView
 from drf_spectacular.views import SpectacularAPIView
 
-from chat.access.sign_in import admin_sign_in, no_password
+from chat.access.sign_in import admin_sign_in
 from config import first_agent, health, home
 from config.version import VERSION
 
@@ -17,10 +18,9 @@ from config.version import VERSION
 handler400 = "chat.page.views.refused"
 handler404 = "chat.page.views.unknown"
 handler500 = "chat.page.views.failed"
-handler429 = "chat.access.sign_in.too_many"
 admin.autodiscover()
-ways = {"provider": settings.OIDC_SERVER_URL}
-sign_in = account.LoginView.as_view(extra_context=ways)
+#: Where an account without a password of this site would change it.
+no_password = login_required(TemplateView.as_view(template_name="account/no_password.html"))
 sign_out = require_POST(account.logout)
 urlpatterns = [
     path("admin/login/", admin_sign_in),
@@ -30,7 +30,7 @@ urlpatterns = [
     path("admin/agents/deployment/begin/", admin.site.admin_view(first_agent.first_agent), name="admin-first-agent"),
     path("admin/work-mail/", admin.site.admin_view(home.choose_mail), name="admin-work-mail"),
     path("admin/", admin.site.urls),
-    path("login/", sign_in, name="account_login"),
+    path("login/", account.login, name="account_login"),
     path("login/again/", account.reauthenticate, name="account_reauthenticate"),
     path("login/inactive/", account.account_inactive, name="account_inactive"),
     path("logout/", sign_out, name="account_logout"),

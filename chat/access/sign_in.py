@@ -16,7 +16,6 @@ from allauth.core import context, ratelimit
 from allauth.mfa.base.forms import AuthenticateForm
 from allauth.socialaccount.models import SocialAccount, SocialToken
 from django.contrib import admin
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.cache import cache
@@ -162,22 +161,8 @@ def message_page(request: HttpRequest, message: str, status: int = 200, again: s
     return render(request, "account/message.html", {"message": message, "again": again}, status=status)
 
 
-def too_many(request: HttpRequest) -> HttpResponse:
-    return message_page(
-        request, _("Trop d’essais. Réessayez dans quelques minutes."), 429, again=request.get_full_path()
-    )
-
-
 def admin_sign_in(request: HttpRequest) -> HttpResponse:
     """The sign-in of the page; an account without access to the admin is told so."""
     if request.user.is_authenticated and not admin.site.has_permission(request):
         return message_page(request, _("Ce compte n’a pas accès à l’administration."), 403)
     return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
-
-
-@login_required
-def no_password(request: HttpRequest) -> HttpResponse:
-    """Where an account without a password of this site would change it."""
-    return message_page(
-        request, _("Ce compte n’a pas de mot de passe ici : vous le changez là où vous vous connectez.")
-    )
