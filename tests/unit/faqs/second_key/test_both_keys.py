@@ -22,12 +22,6 @@ def test_each_refusal_has_its_name(outcome: Outcome, score: float, threshold: fl
     assert not decision.agreement.is_open_to_verification
 
 
-def test_a_refusal_of_the_second_key_says_what_differs() -> None:
-    decision = would_serve(stored="Quel barème en 2023 ?", asked="Quel barème en 2024 ?", score=1.0, threshold=0.5)
-    assert decision.outcome is Outcome.SECOND_KEY_REFUSED
-    assert any("2023 ≠ 2024" in reason for reason in decision.reasons)
-
-
 @pytest.mark.parametrize(
     "asked",
     [
@@ -42,4 +36,5 @@ def test_a_model_is_asked_about_plain_words_and_never_about_a_typed_clash(asked:
     words = would_serve(stored=stored, asked="Comment lessiver une doudoune ?", score=0.9, threshold=0.5)
     clash = would_serve(stored=stored, asked=asked, score=0.9, threshold=0.5)
     assert (words.served, words.agreement.is_open_to_verification) == (False, True)
+    assert clash.outcome is Outcome.SECOND_KEY_REFUSED
     assert (clash.served, clash.agreement.is_open_to_verification) == (False, False)
