@@ -118,12 +118,6 @@ def test_hidden_rows_and_formulas_without_a_value_are_left_out_and_named() -> No
     )
 
 
-def test_text_repeated_by_reference_is_bounded(settings: Settings) -> None:
-    settings.MAX_DOCUMENT_CHARACTERS = 5_000
-    data = saved(make_workbook(Tarifs=[["x" * 1_000, "y"]] * 50))
-    assert "trop long" in refusal(data, "a.xlsx")
-
-
 def test_cells_far_apart_do_not_make_a_huge_table(settings: Settings) -> None:
     settings.MAX_WORKBOOK_CELLS = 100_000
     rows = "".join(
