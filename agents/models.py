@@ -30,16 +30,13 @@ class IndexingMethod(models.TextChoices):
     LEGACY = "legacy", _("Classique (legacy)")
 
     @property
-    def description(self) -> str:
-        return str(_INDEXING_METHOD_DESCRIPTIONS[self.value])
-
-
-_INDEXING_METHOD_DESCRIPTIONS = {
-    "qr_atomique": _(
-        "Génère des paires Question/Réponse pour chaque chunk + un point source. Optimal pour les FAQ et documentation."
-    ),
-    "legacy": _("Indexation simple du contenu brut. Pour la rétrocompatibilité."),
-}
+    def description(self) -> Any:
+        if self is IndexingMethod.LEGACY:
+            return _("Indexation simple du contenu brut. Pour la rétrocompatibilité.")
+        return _(
+            "Génère des paires Question/Réponse pour chaque chunk + un point source. "
+            "Optimal pour les FAQ et documentation."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

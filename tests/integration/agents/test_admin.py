@@ -14,18 +14,13 @@ from tests.doors.admin import form_of
 from tests.factories import fresh, make_agent, make_deployment, make_user
 
 
-def form_data(response: Any, **changes: Any) -> dict[str, Any]:
-    """What the browser would send back: the form as shown, with changes."""
-    return {**form_of(response), **changes}
-
-
 class AccountFormTest(TestCase):
     def test_account_with_a_role_is_made_on_one_page_and_opens_the_admin(self) -> None:
         client, address = superuser_client(), admin_url(User, "add")
         self.assertNotContains(client.get(address), "Nature, dernier usage")
         secret = dict.fromkeys(("password1", "password2"), "autre-Secret-4711")
         for group in (Group.objects.get(name="Relecture"), Group.objects.create(name="visiteurs")):
-            client.post(address, form_data(client.get(address), username=group.name, groups=group.pk, **secret))
+            client.post(address, dict(form_of(client.get(address)), username=group.name, groups=group.pk, **secret))
         assert [User.objects.get(username=name).is_staff for name in ("Relecture", "visiteurs")] == [True, False]
 
     def test_access_to_the_admin_that_was_taken_away_stays_away(self) -> None:
@@ -35,7 +30,7 @@ class AccountFormTest(TestCase):
         address = admin_url(User, "change", account.pk)
         self.assertContains(client.get(address), "Nature, dernier usage")
         for groups in (roles[:2], roles[:1]):  # With the box unticked, then as it is.
-            sent = form_data(client.get(address), groups=[group.pk for group in groups])
+            sent = dict(form_of(client.get(address)), groups=[group.pk for group in groups])
             sent.pop("is_staff", None)
             assert client.post(address, sent).status_code == 302
             assert (account.groups.count(), fresh(account).is_staff) == (len(groups), False)
@@ -51,7 +46,7 @@ class AgentFormTest(TestCase):
         agent, client = make_agent(temperature=1.0), superuser_client()
         address = admin_url(Agent, "change", agent.pk)
         for sent, stored in (("false", False), ("true", True), ("unknown", None)):
-            data = form_data(client.get(address), temperature="", direct_answers=sent)
+            data = dict(form_of(client.get(address)), temperature="", direct_answers=sent)
             assert client.post(address, data).status_code == 302
             own = Agent.objects.get(pk=agent.pk).settings
             assert (own.get("direct_answers"), own.get("temperature")) == (stored, None)
@@ -70,9 +65,9 @@ class AgentFormTest(TestCase):
 
     def test_an_agent_is_added_and_its_identifier_chosen_once(self) -> None:
         client, address = superuser_client(), admin_url(Agent, "add")
-        client.post(address, form_data(client.get(address), name="Mairie", slug="mairie"))
+        client.post(address, dict(form_of(client.get(address)), name="Mairie", slug="mairie"))
         address = admin_url(Agent, "change", Agent.objects.get(slug="mairie", settings={}).pk)
-        client.post(address, {**form_data(client.get(address)), "slug": "autre"})
+        client.post(address, dict(form_of(client.get(address)), slug="autre"))
         assert Agent.objects.get().slug == "mairie"
 
 
@@ -83,7 +78,7 @@ class DeploymentFormTest(TestCase):
         self.address = admin_url(Deployment, "change", self.deployment.pk)
 
     def save(self, **changes: Any) -> dict[str, Any]:
-        response = self.client.post(self.address, form_data(self.client.get(self.address), **changes))
+        response = self.client.post(self.address, dict(form_of(self.client.get(self.address)), **changes))
         assert response.status_code == 302, getattr(response, "context", None) and response.context["errors"]
         self.deployment.refresh_from_db()
         overlay: dict[str, Any] = self.deployment.config_overlay
@@ -110,7 +105,7 @@ class DeploymentFormTest(TestCase):
 
     def test_a_further_agent_can_be_added_and_the_default_one_not_twice(self) -> None:
         other = make_agent()
-        sent = form_data(self.client.get(self.address))
+        sent = form_of(self.client.get(self.address))
         row = {"specialists-TOTAL_FORMS": "1", "specialists-0-position": "1"}
         refused = self.client.post(self.address, {**sent, **row, "specialists-0-agent": str(self.deployment.agent_id)})
         assert refused.status_code == 200
@@ -120,8 +115,8 @@ class DeploymentFormTest(TestCase):
 
     def test_a_deployment_can_be_added_with_settings_whose_values_are_checked(self) -> None:
         address = admin_url(Deployment, "add")
-        data = form_data(
-            self.client.get(address),
+        data = dict(
+            form_of(self.client.get(address)),
             name="Site public",
             slug="public",
             agent=self.deployment.agent_id,
@@ -143,6 +138,6 @@ class RuntimeSettingsTest(TestCase):
         client, address = superuser_client(), admin_url(RuntimeSettings, "change", 1)
         page = client.get(address)
         assert not RuntimeSettings.objects.exists()
-        response = client.post(address, form_data(page, match_count="8"))
+        response = client.post(address, dict(form_of(page), match_count="8"))
         assert response.status_code == 302
         assert RuntimeSettings.objects.get().values == {"match_count": 8}
