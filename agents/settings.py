@@ -247,6 +247,7 @@ class Knobs:
         _("sources écrites dans les réponses de l’API"),
         _("À la fin du texte de /v1, pour les logiciels qui n’affichent que lui."),
         False,
+        tab=_("API"),
     )
 
 
@@ -289,6 +290,12 @@ def declared(*tables: type[Any]) -> dict[str, Knob]:
 #: Every setting that an agent or a deployment may override, by name.
 KNOBS = declared(Knobs)
 SITE_KNOBS = declared(Knobs, SiteKnobs)
+#: Those that nothing reads where no language model is configured.
+OF_A_MODEL = frozenset(
+    name
+    for name, knob in SITE_KNOBS.items()
+    if knob.tab in (KNOBS["tools_enabled"].tab, KNOBS["llm_model"].tab, SITE_KNOBS["question_calls_per_day"].tab)
+)
 
 
 def setting_errors(key: str, value: Any, knobs: Mapping[str, Knob]) -> list[str]:

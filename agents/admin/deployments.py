@@ -39,7 +39,7 @@ from agents.models import (
     Specialist,
 )
 from agents.roles import limit_of
-from agents.settings import KNOBS, SITE_KNOBS, Knob, setting_fields
+from agents.settings import KNOBS, OF_A_MODEL, SITE_KNOBS, Knob, setting_fields
 
 TEXT_ROWS = 3
 
@@ -56,6 +56,7 @@ class SettingsForm(forms.ModelForm[Any]):
         stored = getattr(self.instance, self.column)
         values = stored if isinstance(stored, dict) else {}
         self.initial = {**values, **self.initial}
+        self.hidden = {name: values.get(name) for name in hidden_knobs() if self.fields.pop(name, None)}
         measured = measured_thresholds()
         for setting in self.inherited():
             if field := self.fields.get(setting.name):
@@ -72,7 +73,8 @@ class SettingsForm(forms.ModelForm[Any]):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        values = {name: cleaned[name] for name in self.knobs if cleaned.get(name) not in (None, "")}
+        given = cleaned | self.hidden
+        values = {name: given[name] for name in self.knobs if given.get(name) not in (None, "")}
         setattr(self.instance, self.column, values)
         if values.get("verify_answers") and self._fails_the_verifier(values):
             said = _("Ce modèle a échoué à juger des paires de questions : voyez « Vérifier le modèle de langage ».")
@@ -169,6 +171,11 @@ FIRST_AGENT_RIGHTS = tuple(
 )
 
 
+def hidden_knobs() -> frozenset[str]:
+    """What no form asks for; it is kept as it is."""
+    return OF_A_MODEL if language_model() is None else frozenset()
+
+
 def setting_fieldsets(knobs: Mapping[str, Knob]) -> list[Any]:
     """A tab for each group of settings."""
     tabs = groupby(knobs.values(), attrgetter("tab"))
@@ -192,6 +199,10 @@ class SettingsAdmin(StaffAdmin):
 
         shown.short_description = knob.label  # type: ignore[attr-defined]
         return shown
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        sets, hidden = super().get_fieldsets(request, obj), hidden_knobs()
+        return [each for each in sets if not hidden.issuperset(each[1]["fields"])]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         may_begin = limit_of(request.user) is None and request.user.has_perms(FIRST_AGENT_RIGHTS)

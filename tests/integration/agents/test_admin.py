@@ -1,6 +1,7 @@
 """The admin of agents, deployments, settings and accounts."""
 
 from typing import Any
+from unittest import mock
 
 from django.contrib.auth.models import Group, User
 from django.test import TestCase
@@ -43,14 +44,15 @@ class AgentFormTest(TestCase):
         assert all(str(field.label)[0].isupper() for field in setting_fields().values())
 
     def test_empty_inherits_and_three_states_are_kept(self) -> None:
-        agent, client = make_agent(temperature=1.0), superuser_client()
+        agent, client = make_agent(match_count=7), superuser_client()
         address = admin_url(Agent, "change", agent.pk)
         for sent, stored in (("false", False), ("true", True), ("unknown", None)):
-            data = dict(form_of(client.get(address)), temperature="", direct_answers=sent)
+            data = dict(form_of(client.get(address)), match_count="", direct_answers=sent)
             assert client.post(address, data).status_code == 302
             own = Agent.objects.get(pk=agent.pk).settings
-            assert (own.get("direct_answers"), own.get("temperature")) == (stored, None)
+            assert (own.get("direct_answers"), own.get("match_count")) == (stored, None)
 
+    @mock.patch("agents.admin.deployments.language_model", mock.Mock())
     def test_who_may_only_look_reads_what_is_set_and_nothing_of_what_is_inherited(self) -> None:
         agent = make_agent(match_count=7, tool_mode="local")
         deployment = make_deployment(agent, config_overlay={"max_rounds": 4, "indexing_method": "legacy"})
@@ -95,11 +97,12 @@ class DeploymentFormTest(TestCase):
         self.assertContains(page, f"/d/{self.deployment.slug}/")
 
     def test_only_set_keys_that_this_version_knows_are_written(self) -> None:
-        self.deployment.config_overlay["future"] = [1]
+        self.deployment.config_overlay |= {"future": [1], "temperature": 1.0}
         self.deployment.save()
-        assert self.save(name="Autre nom") == {"match_count": 4}
+        assert self.save(name="Autre nom") == {"match_count": 4, "temperature": 1.0}
+        self.assertNotContains(self.client.get(self.address), "Température")  # Without a model it is kept, not shown.
         overlay = self.save(match_count="", context_exchanges="0", direct_answers="false")
-        assert overlay == {"context_exchanges": 0, "direct_answers": False}
+        assert overlay == {"context_exchanges": 0, "direct_answers": False, "temperature": 1.0}
         assert self.save(indexing_method="legacy")["indexing_method"] == "legacy"
         assert "indexing_method" not in self.save(indexing_method="")
 

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -60,6 +61,7 @@ class ModelCheckTests(TransactionTestCase):
         with pytest.raises(CommandError, match="OPENAI_BASE_URL"):
             call_command("check_model")
 
+    @mock.patch("agents.admin.deployments.language_model", mock.Mock())
     def test_a_model_that_failed_the_verifier_is_refused_for_it(self) -> None:
         def errors() -> dict[str, Any]:
             made = modelform_factory(RuntimeSettings, form=RuntimeSettingsForm, fields=())
