@@ -30,14 +30,19 @@ def confirmed(server: ModelServer, asked: str = ASKED, seconds: float = PATIENCE
 
 
 def test_a_yes_confirms(server: ModelServer) -> None:
-    server.script(ModelReply(tokens=['{"same_answer": true}']))
+    server.script(ModelReply(tokens=[' {"same_answer": true}\n']))
     assert confirmed(server)
 
 
 @pytest.mark.parametrize(
     "reply",
     [
-        *(ModelReply(tokens=[text]) for text in ('{"same_answer": false}', "no", "peut-être", "", "{}")),
+        *(ModelReply(tokens=[text]) for text in ('{"same_answer": false}', "peut-être", "", "{}", "true", "yes")),
+        *(
+            ModelReply(tokens=[f'{{"same_answer": {value}}}'])
+            for value in ('"true"', "1", 'true, "but": "not the year"')
+        ),
+        ModelReply(tokens=['```json\n{"same_answer": true}\n```']),
         *(ModelReply(status=500), ModelReply(status=403), ModelReply(malformed_after=0)),
     ],
 )

@@ -14,6 +14,7 @@ from tests.waiting import little_work
 _ALLOWED_TAGS = set(
     "p br hr h1 h2 h3 h4 h5 h6 blockquote pre code em strong s ul ol li a table thead tbody tr th td div span".split()
 )
+_MARKS = "[]()<>`*_#|-:! \n\\&;javscript1\"'/="
 _ALLOWED_ATTRIBUTES = set("href target title class data-n rel start dir tabindex align".split())
 
 
@@ -52,17 +53,11 @@ def test_hostile_markdown_is_harmless(markdown: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.sampled_from(HOSTILE) | st.text(max_size=20), max_size=6),
+    st.lists(st.sampled_from(HOSTILE) | st.text(max_size=20) | st.text(_MARKS, max_size=80), max_size=6),
     st.sampled_from(["", " ", "\n", "\n\n> ", "\n- "]),
 )
 def test_no_mixture_of_hostile_pieces_gets_through(pieces: list[str], joint: str) -> None:
     assert_harmless(render(joint.join(pieces), 1))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text(alphabet="[]()<>`*_#|-:! \n\\&;javscript1\"'/=", max_size=80))
-def test_any_markdown_punctuation_is_harmless(markdown: str) -> None:
-    assert_harmless(render(markdown, 1))
 
 
 def test_given_source_is_cited_as_a_link() -> None:
@@ -167,6 +162,10 @@ def clean_citations(text: str, given: set[int]) -> str:
             "Le rang a[1], ligne[2] = 5, le café[2] et la forêt [1].",
             "Le rang a[1], ligne[2] = 5, le café[2] et la forêt [1].",
         ),
+        (
+            "Écrivez `a[10]` [1] puis\n```\nx[0] = `y`[3]\n```\net `b[9]\nfin [7] [1].",
+            "Écrivez `a[10]` [1] puis\n```\nx[0] = `y`[3]\n```\net `b[9]\nfin [1].",
+        ),
     ],
 )
 def test_only_given_sources_stay_cited(text: str, expected: str) -> None:
@@ -201,15 +200,6 @@ def test_streamed_text_equals_the_text_cleaned_whole(pieces: list[str], size: in
 def test_text_without_brackets_is_never_held_back() -> None:
     citations = CitationFilter({1})
     assert citations.feed("Bonjour") == "Bonjour"
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 200])
-def test_code_keeps_its_brackets_however_the_text_is_cut(size: int) -> None:
-    text = "Écrivez `a[10]` [1] puis\n```\nx[0] = `y`[3]\n```\net `b[9]\nfin [7] [1]."
-    pieces = [text[i : i + size] for i in range(0, len(text), size)]
-    cleaner = CitationFilter({1})
-    out = "".join(cleaner.feed(piece) for piece in pieces) + cleaner.flush()
-    assert out == "Écrivez `a[10]` [1] puis\n```\nx[0] = `y`[3]\n```\net `b[9]\nfin [1]."
 
 
 def test_numbers_in_brackets_of_a_document_are_no_citations() -> None:

@@ -25,6 +25,7 @@ from tests.readers import LibraryCase, ReaderTest
 
 SITE = "https://www.example.org"
 HALF = "Où\ud800 ?"
+LONG = 3 * 1024**2
 OTHER_ENCODINGS = ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
 
 
@@ -231,21 +232,15 @@ class ChunkedBodyTests(LibraryCase):
         cls.key = make_api_key(cls.deployment)
         _row, cls.service = make_service_token()
 
-    async def test_batches(self) -> None:
-        path = f"/api/ui/chat-sessions/{uuid.uuid4()}/messages/batch"
-        for length in (MAX_BATCH_BYTES + 1, 3 * 1024**2):
-            status, told = await sent_in_chunks(path, b" " * length, token=self.service)
-            assert (status, told["code"]) == (413, "too_large")
-
-    async def test_openai(self) -> None:
-        for length in (API_MAX_BODY_BYTES + 1, 3 * 1024**2):
-            status, told = await sent_in_chunks("/v1/chat/completions", b" " * length, token=self.key)
-            assert (status, told["error"]["code"]) == (413, "message_too_large")
-
-    async def test_json_of_the_interface_and_a_question(self) -> None:
-        for path in ("/api/conversations/", "/api/rag/chat"):
-            status, told = await sent_in_chunks(path, b" " * 3 * 1024**2)
-            assert (status, told["code"]) == (413, "message_too_large")
+    async def test_longer_one_is_refused_at_every_door(self) -> None:
+        batch, completions = f"/api/ui/chat-sessions/{uuid.uuid4()}/messages/batch", "/v1/chat/completions"
+        for path, length, token, code in (
+            *((batch, length, self.service, "too_large") for length in (MAX_BATCH_BYTES + 1, LONG)),
+            *((completions, length, self.key, "message_too_large") for length in (API_MAX_BODY_BYTES + 1, LONG)),
+            *((path, LONG, "", "message_too_large") for path in ("/api/conversations/", "/api/rag/chat")),
+        ):
+            status, told = await sent_in_chunks(path, b" " * length, token=token)
+            assert (status, told.get("error", told)["code"]) == (413, code), path
 
     async def test_short_one_is_read(self) -> None:
         body = json.dumps({"deployment": self.deployment.slug}).encode()

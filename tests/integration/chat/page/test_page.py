@@ -4,13 +4,12 @@ import re
 from typing import Any
 from unittest.mock import patch
 
-from django.contrib.auth.models import Group
 from django.core.cache import cache
 from django.test import TestCase
 from django.urls import reverse
 from fpdf import FPDF
 
-from agents.models import Audience, Specialist
+from agents.models import Audience, Deployment, Specialist
 from chat.access.permissions import passage_token
 from chat.models import Message, Role
 from knowledge.indexing.path import index_documents, store_document
@@ -141,25 +140,20 @@ class CitedPageTests(TestCase):
         home = self.client.get(reverse("chat-deployment", args=[self.deployment.slug]))
         assert home.context["config"]["urls"]["citedPage"] == ""
 
-    def test_deployment_that_is_for_others_shows_none(self) -> None:
-        self.deployment.audience = Audience.GROUPS
-        self.deployment.save()
-        self.deployment.groups.add(Group.objects.create(name="others"))
-        self.assert_closed()
-
-    def test_passage_or_document_that_is_switched_off_or_gone_is_not_shown(self) -> None:
-        Chunk.objects.filter(pk=self.chunk.pk).update(enabled=False)
-        self.assert_closed()
-        Chunk.objects.filter(pk=self.chunk.pk).update(enabled=True)
-        Document.objects.update(enabled=False)
-        self.assert_closed()
-        Document.objects.update(enabled=True)
-        self.assertContains(self.page(), "cited-page")
+    def test_page_of_what_is_closed_gone_or_of_others_is_not_shown(self) -> None:
+        chunk, documents = Chunk.objects.filter(pk=self.chunk.pk), Document.objects.all()
+        rows: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+            (Deployment.objects.all(), {"audience": Audience.GROUPS}, {"audience": self.deployment.audience}),
+            (chunk, {"enabled": False}, {"enabled": True}),
+            (documents, {"enabled": False}, {"enabled": True}),
+            (documents, {"agent": make_agent()}, {"agent": self.deployment.agent}),
+        ]
+        for row, closed, opened in rows:
+            row.update(**closed)
+            self.assert_closed()
+            row.update(**opened)
+            self.assertContains(self.page(), "cited-page")
         self.chunk.delete()
-        self.assert_closed()
-
-    def test_document_of_another_agent_is_not_shown(self) -> None:
-        Document.objects.update(agent=make_agent())
         self.assert_closed()
 
     def test_forged_address_opens_nothing(self) -> None:

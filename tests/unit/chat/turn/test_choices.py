@@ -10,15 +10,7 @@ from django.utils import translation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.turn.dispatch import (
-    DISPATCH_MARGINS,
-    UNMEASURED_MARGINS,
-    Margins,
-    choose_agent,
-    description_lines,
-    margins_of,
-    nearness,
-)
+from chat.turn.dispatch import Margins, choose_agent, description_lines, nearness
 from chat.turn.stored_answers import FIRST_PASSAGES, REFUSAL_OFFER, _asking, none_was_meant, options_for, was_offered
 from chat.turn.values import Exchange
 from knowledge.search import Passage, SearchResult, Thresholds
@@ -176,9 +168,3 @@ def test_agent_is_as_near_as_its_nearest_line() -> None:
 def test_description_is_read_line_by_line_and_a_missing_one_is_the_name() -> None:
     assert description_lines("CNIL", "- Cookies\n\n* Fichiers") == ("Cookies", "Fichiers")
     assert description_lines("CNIL", " \n") == ("CNIL",)
-
-
-def test_margins_of_an_unknown_model_are_careful() -> None:
-    known = next(iter(DISPATCH_MARGINS))
-    assert margins_of(known) == DISPATCH_MARGINS[known]
-    assert margins_of("unknown") == UNMEASURED_MARGINS

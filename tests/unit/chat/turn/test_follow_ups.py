@@ -34,14 +34,6 @@ def test_few_follow_ups_of_the_half_that_rules_were_made_on_are_missed() -> None
     assert len(missed) <= 2, missed
 
 
-@pytest.mark.parametrize(
-    "text", ["pour " + "a" * 8_000, "bonne journee " * 500 + "x", "il y a " * 1_000, "a, " * 2_500]
-)
-def test_long_text_is_read_in_bounded_time(text: str) -> None:
-    with little_work(0.1):
-        follow_up_rule(text)
-
-
 MESSAGES = Path(__file__).resolve().parents[4] / "benchmarks" / "followups" / "messages.jsonl"
 #: What is recognised of the messages that the rules were made on, and mistaken of those that stand alone.
 LEAST_RECOGNISED = {"fr": 0.86, "en": 0.84}
@@ -109,11 +101,17 @@ def test_assent_or_choice_leans_however_it_is_written(message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ok " * 3_000, "the fee " * 2_000, "is there a " + "b " * 4_000, "oui, " * 2_000 + "x"]
+    "text",
+    [
+        *("ok " * 3_000, "the fee " * 2_000, "is there a " + "b " * 4_000, "oui, " * 2_000 + "x"),
+        *("pour " + "a" * 8_000, "bonne journee " * 500 + "x", "il y a " * 1_000, "a, " * 2_500),
+    ],
 )
 def test_long_message_is_read_in_bounded_time(text: str) -> None:
     with little_work(0.1):
         leaning_rule(text, text, text)
+    with little_work(0.1):
+        follow_up_rule(text)
 
 
 SAID = "Quel était le tarif de la piscine en 2023 ?\nLe tarif était de 4 euros."
