@@ -48,7 +48,7 @@ def test_commands_and_metrics_exist() -> None:
     WEB_PROCESSES=2,
     REDIS_URL="",
     METRICS_TOKEN="",
-    JOB_HARD_LIMIT_SECONDS=1,
+    TURN_TIMEOUT_SECONDS=1,
 )
 def test_each_line_before_going_live_is_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOL_SECRET_CRM", "s3cret")
