@@ -93,6 +93,7 @@ LOGGED = {
     ),
     "faqs.questiongroup": Logged("status response", births=False, is_named=False),
     "chat.feedback": Logged("owner dismissed_at", births=False, by_people=True, is_named=False),
+    "chat.helprequest": Logged("owner status", births=False, by_people=True, is_named=False),
     "chat.goldenset": Logged(restore=_SAVE),
     "chat.goldenquestion": Logged("expected note", births=False, is_named=False, page="chat.goldenset"),
     "chat.apikey": Logged(left_out="last_used_at", related="deployments"),

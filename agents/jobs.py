@@ -47,10 +47,10 @@ _NO_WORK = (JobKind.RECOVER, JobKind.WORKER, JobKind.PROBE)
 #: Small work that leaves no row once it is done.
 _FORGOTTEN = (
     *(JobKind.RECONCILE, JobKind.REMOVE_POINTS, JobKind.DROP_INDEXES, JobKind.ANSWERS, JobKind.REMOVE_ANSWERS),
-    *(JobKind.TOOLS, JobKind.TOOL_SOURCE),
+    *(JobKind.TOOLS, JobKind.TOOL_SOURCE, JobKind.HELP_MAIL),
 )
 #: What is left of them answers until they are done: where the store is away, they are tried until it is back.
-_TRIED_FOR_EVER = (JobKind.REMOVE_POINTS, JobKind.DROP_INDEXES, JobKind.REMOVE_ANSWERS)
+_TRIED_FOR_EVER = (JobKind.REMOVE_POINTS, JobKind.DROP_INDEXES, JobKind.REMOVE_ANSWERS, JobKind.HELP_MAIL)
 #: How often every agent's indexes are compared with their rows.
 RECONCILE_SECONDS = 300.0
 _JOIN_ATTEMPTS = 3

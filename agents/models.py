@@ -407,6 +407,7 @@ class JobKind(models.TextChoices):
     REMOVE_ANSWERS = "remove_answers", _("Retrait de réponses validées")
     TOOLS = "tools", _("Index des outils")
     TOOL_SOURCE = "tool_source", _("Lecture d’une source d’outils")
+    HELP_MAIL = "help_mail", _("Courriel d’une réponse")
     #: Every few seconds: what a dead process left is taken up again, and what is due is begun.
     RECOVER = "recover", _("Reprise des travaux")
     RETENTION = "retention", _("Nettoyage")

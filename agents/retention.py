@@ -49,6 +49,7 @@ class Rule:
 RULES = (
     Rule("conversations", "CONVERSATION_DAYS", "chat.retention.old_conversations", batch=50),
     Rule("empty_conversations", "EMPTY_CONVERSATION_HOURS", "chat.retention.empty_conversations", batch=50),
+    Rule("help_requests", "UNANSWERED_RETENTION_DAYS", "chat.thread.help_requests.delete_expired"),
     Rule("golden_runs", "GOLDEN_RUNS_KEPT", "chat.retention.surplus_runs"),
     Rule("memory", "memory_max_age_days", "faqs.memory.delete_expired"),
     Rule("generations", "FINISHED_JOB_DAYS", "knowledge.indexing.rebuild.delete_abandoned"),

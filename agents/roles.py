@@ -50,7 +50,7 @@ _REVIEW = (
     _rights("add change", "faqs.learnedresponse knowledge.pairverdict")
     | _rights("change delete", "faqs.cachedresponse")
     | _rights("change", "faqs.questiongroup")
-    | _rights("change", "chat.feedback")
+    | _rights("change", "chat.feedback chat.helprequest")
     | _rights("view", "knowledge.pairverdict")
     | _rights("view add change delete", "chat.goldenset chat.goldenquestion")
     # A set goes with its runs.
@@ -193,7 +193,7 @@ _OWNED_BY = {
     "deployment__agent": "agents.specialist faqs.cachedresponse chat.conversation chat.goldenset chat.goldenrun",
     "document__agent": "knowledge.chunk",
     "conversation__deployment__agent": "chat.turn",
-    "turn__conversation__deployment__agent": "chat.feedback",
+    "turn__conversation__deployment__agent": "chat.feedback chat.helprequest",
     "golden_set__deployment__agent": "chat.goldenquestion",
 }
 OWNED = {label: way for way, labels in _OWNED_BY.items() for label in labels.split()}

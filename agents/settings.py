@@ -183,6 +183,18 @@ class Knobs:
         _("ce à quoi ce service répond"), _("Une phrase, après un bonjour et dans un refus."), "", 1_000
     )
     contact: str = knob(_("à qui s’adresser"), _("Où rien n’a été trouvé : « Écrivez à accueil@exemple.fr. »"), "", 500)
+    ask_a_person: bool = knob(
+        _("demander à quelqu’un"),
+        _("Sous une réponse, proposer de poser la question à l’équipe, qui répond ici."),
+        False,
+        tab=_("Demander à quelqu’un"),
+    )
+    person_hours: str = knob(
+        _("heures et délai de réponse"),
+        _("Montrés avec la demande : « Du lundi au vendredi, 9 h – 17 h ; réponse sous deux jours. »"),
+        "",
+        500,
+    )
     record_unanswered: bool = knob(
         _("garder les questions sans réponse"),
         _("Refusées ou signalées, sans auteur."),

@@ -1,3 +1,3 @@
 """Django looks for an app's admin here; the pages live in `chat.staff.admin`."""
 
-from chat.staff.admin import conversations, golden, keys  # noqa: F401
+from chat.staff.admin import conversations, golden, help_requests, keys  # noqa: F401

@@ -221,6 +221,14 @@ class RateLimitedError(ChatError):
         self.retry_after = seconds
 
 
+class HelpRefusedError(ChatError):
+    """Its desk has nobody to ask, or too much was asked today."""
+
+    code = "help_refused"
+    status = 403
+    default_message = _("Aucune demande à une personne n’est possible ici.")
+
+
 class MessageNotFoundError(ChatError):
     """Absent, not an answer, or somebody else's: not told apart."""
 

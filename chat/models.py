@@ -517,6 +517,54 @@ class Feedback(models.Model):
         return FollowUp.TODO
 
 
+class RequestStatus(models.TextChoices):
+    WAITING = "waiting", _("En attente")
+    TAKEN = "taken", _("Prise")
+    ANSWERED = "answered", _("Traitée")
+    CLOSED = "closed", _("Fermée")
+
+
+class MailState(models.TextChoices):
+    DUE = "due", _("Courriel à envoyer")
+    SENT = "sent", _("Courriel envoyé")
+    FAILED = "failed", _("Courriel non remis")
+
+
+class HelpRequest(models.Model):
+    """A reader asks a person about an answer, once; with the person's answer (`chat.thread.help_requests`)."""
+
+    turn = models.OneToOneField(Turn, on_delete=models.CASCADE, related_name="help_request", verbose_name=_("tour"))
+    status = models.CharField(_("état"), max_length=10, choices=RequestStatus.choices, default=RequestStatus.WAITING)
+    #: What a visitor left, until it is mailed; people with an account are mailed at its address.
+    address = models.EmailField(blank=True, default="", editable=False)
+    #: Of the mail: in which it was asked.
+    language = models.CharField(max_length=10, editable=False)
+    answer = models.TextField(_("réponse"), blank=True, default="")
+    #: Empty where none is to be sent.
+    mail = models.CharField(_("courriel"), max_length=10, choices=MailState.choices, blank=True, default="")
+    #: Where the mail says that the conversation is.
+    link = models.CharField(max_length=500, blank=True, default="", editable=False)
+    #: Who of the staff has taken, answered or closed it.
+    owner = by_whom(_("suivie par"), editable=False)
+    created_at = models.DateTimeField(_("envoyée le"), auto_now_add=True, db_index=True)
+    answered_at = models.DateTimeField(_("traitée le"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("demande")
+        verbose_name_plural = _("demandes à une personne")
+        # What waits, then what is taken, the oldest first.
+        ordering: ClassVar = ["-status", "created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.get_status_display()} · {self.turn_id}"
+
+    @property
+    def recipient(self) -> str:
+        """Whom the answer is mailed to; empty where it is read in the conversation alone."""
+        user = self.turn.conversation.user
+        return self.address if user is None else user.email
+
+
 #: The name under which the migrations of 0.1.0, which never change, know the default of a column that is gone.
 share_token = str
 

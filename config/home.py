@@ -35,8 +35,9 @@ from agents.llm.base import language_model
 from agents.models import OPEN_JOBS, Agent, Job, JobKind, JobStatus
 from agents.retention import next_night
 from agents.roles import limit_of, may_reach, visible
-from chat.models import Feedback, Turn, TurnStatus
+from chat.models import Feedback, HelpRequest, Turn, TurnStatus
 from chat.telemetry import MODEL_SEEN
+from chat.thread.help_requests import OPEN_REQUESTS
 from faqs.answers import answers_to_review, entries_to_review
 from faqs.models import (
     CachedResponse,
@@ -231,6 +232,13 @@ WAITING: tuple[Waiting, ...] = (
         tone="bad",
     ),
     Waiting(
+        _("Demandes à une personne"),
+        ("chat.view_turn", "chat.change_helprequest"),
+        lambda: HelpRequest.objects.filter(status__in=OPEN_REQUESTS),
+        _list(HelpRequest, status__in=",".join(OPEN_REQUESTS)),
+        _("Répondre"),
+    ),
+    Waiting(
         _("Réponses validées à relire"),
         ("faqs.change_learnedresponse",),
         answers_to_review,
@@ -380,6 +388,7 @@ TABBED = (
     ("knowledge.thresholdcalibration", "knowledge.pairverdict"),
     ("tools_registry.tooloverride", "tools_registry.toolsource"),
     ("chat.turn", "chat.conversation"),
+    ("chat.feedback", "chat.helprequest"),
     ("chat.goldenset", "chat.goldenrun"),
     ("auth.user", "auth.group", "agents.providergroup"),
 )

@@ -336,6 +336,7 @@ JOBS = {
     "work_mail": "config.home.mail_work",
     "golden": "chat.staff.golden.ask_golden_questions",
     "model_check": "chat.staff.model_check.check_model",
+    "help_mail": "chat.thread.help_requests.mail_answer",
 }
 #: What workers look for every few seconds, beside jobs of their own kind; each returns how many it found.
 RECOVERY = {
@@ -343,6 +344,7 @@ RECOVERY = {
     "turns": "chat.thread.turns.interrupt_stale_turns",
     "answers": "faqs.answer_points.reap_learned",
     "unanswered": "faqs.unanswered.tidy_unanswered",
+    "help_mail": "chat.thread.help_requests.enqueue_due_mails",
 }
 
 # --- Delays and bounds that several modules share -----------------------------------------------------------------------

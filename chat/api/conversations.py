@@ -39,16 +39,19 @@ from chat.api.serializers import (
     ConversationSerializer,
     ErrorSerializer,
     GivenFeedbackSerializer,
+    HelpRequestSerializer,
     MessageSerializer,
     NewConversationSerializer,
+    NewHelpSerializer,
     ShownVersionSerializer,
     ThreadSerializer,
     VerdictSerializer,
 )
 from chat.errors import InvalidMessageError
-from chat.models import OPEN_STATUSES, Conversation, Message, Role, Verdict
+from chat.models import OPEN_STATUSES, Conversation, HelpRequest, Message, Role, Verdict
 from chat.rendering import plain_markdown
 from chat.runs.runner import runner
+from chat.thread.help_requests import ask_a_person
 from chat.thread.messages import branch_turns, read_branch, show_version
 from chat.thread.turns import interrupt_stale_turns
 from chat.thread.verdicts import give_feedback, withdraw_feedback
@@ -189,7 +192,14 @@ def shown_thread(conversation: Conversation) -> dict[str, Any]:
         "title": conversation.title,
         "messages": MessageSerializer(thread.messages, many=True, context=context).data,
         "runningTurn": {"id": str(running)} if running else None,
+        "requests": stored_requests(conversation),
     }
+
+
+def stored_requests(conversation: Conversation) -> Any:
+    """What a person was asked in the conversation, on whatever branch."""
+    found = HelpRequest.objects.filter(turn__conversation=conversation).select_related("turn").order_by("pk")
+    return HelpRequestSerializer(found, many=True).data
 
 
 def _open_turn(messages: Iterable[Message]) -> uuid.UUID | None:
@@ -240,8 +250,9 @@ def as_json(conversation: Conversation) -> bytes:
         "created_at": conversation.created_at.isoformat(),
         "exported_at": timezone.now().isoformat(),
         "exchanges": exported_exchanges(conversation),
+        "requests": stored_requests(conversation),
     }
-    return json.dumps(body, ensure_ascii=False, indent=2).encode()
+    return json.dumps(body, ensure_ascii=False, indent=2, default=str).encode()
 
 
 def as_markdown(conversation: Conversation) -> bytes:
@@ -249,8 +260,9 @@ def as_markdown(conversation: Conversation) -> bytes:
     dated = _("%(desk)s, conversation du %(day)s.") % {"desk": conversation.deployment.name, "day": day}
     parts = [f"# {plain_markdown(_one_line(conversation.title))}", dated]
     # No text to translate within an f-string: gettext does not find it there.
-    asked, unanswered, unfinished, given = (
+    asked, to_a_person, unanswered, unfinished, given = (
         _("Question"),
+        _("Demande à une personne"),
         _("Cette question est restée sans réponse."),
         _("Réponse incomplète."),
         _("Sources"),
@@ -264,7 +276,9 @@ def as_markdown(conversation: Conversation) -> bytes:
         if exchange["sources"]:
             listed = "\n".join(f"- {line}" for line in source_lines(exchange["sources"]))
             parts += [f"**{given}**", listed]
-    return ("\n\n".join(parts) + "\n").encode()
+    for each in stored_requests(conversation):
+        parts += [f"## {to_a_person} ({each['statusText']})", each["question"], each["address"], each["answer"]]
+    return ("\n\n".join(filter(None, parts)) + "\n").encode()
 
 
 def source_lines(sources: Sequence[dict[str, Any]]) -> list[str]:
@@ -356,3 +370,23 @@ class FeedbackView(APIView):
         """Take a verdict back."""
         withdraw_feedback(owned_answer(self.reader(request), message_id))
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class HelpView(FeedbackView):
+    http_method_names = ["post", "options"]
+
+    @extend_schema(
+        operation_id="message_help",
+        request=NewHelpSerializer,
+        responses={200: HelpRequestSerializer, 403: ErrorSerializer, 404: ErrorSerializer},
+    )
+    def post(self, request: Request, message_id: int) -> Response:
+        """Ask a person about an answer; asked again, it is the same request."""
+        reader = self.reader(request)
+        limit_asking(reader.user_id or reader.visitor, address_of(request), what="help")
+        turn = owned_answer(reader, message_id)
+        form = NewHelpSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        if not form.validated_data["consent"]:
+            raise InvalidMessageError("no consent", public_message=_("Cochez l’accord pour envoyer la demande."))
+        return Response(HelpRequestSerializer(ask_a_person(turn, address=form.validated_data["address"])).data)

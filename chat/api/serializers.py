@@ -12,6 +12,7 @@ from chat.models import (
     Conversation,
     Feedback,
     FeedbackReason,
+    HelpRequest,
     Message,
     MessageType,
     Role,
@@ -20,7 +21,7 @@ from chat.models import (
 )
 from chat.protocol import message_of, offered_questions
 from chat.rendering import render_answer
-from chat.thread.messages import ShownThread
+from chat.thread.messages import ShownThread, exchange_of
 from chat.turn.values import shown_reading
 
 
@@ -106,6 +107,35 @@ class VerdictSerializer(serializers.Serializer[Any]):
     comment = serializers.CharField(allow_blank=True, default="", max_length=FEEDBACK_MAX_CHARACTERS)
 
 
+class NewHelpSerializer(serializers.Serializer[Any]):
+    address = serializers.CharField(
+        allow_blank=True,
+        default="",
+        max_length=254,
+        help_text="Where a visitor is mailed; ignored of who is signed in.",
+    )
+    consent = serializers.BooleanField(help_text="That the staff read the conversation.")
+
+
+class HelpRequestSerializer(serializers.ModelSerializer[HelpRequest]):
+    """A request to a person about the answer of a turn, which may be on another branch."""
+
+    question = serializers.SerializerMethodField()
+    statusText = serializers.CharField(source="get_status_display")
+    html = serializers.SerializerMethodField(help_text="The person's answer.")
+
+    class Meta:
+        model = HelpRequest
+        fields = tuple("turn question address status statusText answer html created_at answered_at".split())
+
+    def get_question(self, request: HelpRequest) -> str:
+        asked, _answered = exchange_of(request.turn)
+        return asked.content if asked else ""
+
+    def get_html(self, request: HelpRequest) -> str:
+        return render_answer(request.answer, turn_id="", source_numbers=())
+
+
 class MessageSerializer(serializers.ModelSerializer[Message]):
     """A question or an answer. The context holds `thread`, the `ShownThread` that the messages are of."""
 
@@ -171,6 +201,7 @@ class ThreadSerializer(serializers.Serializer[Any]):
     title = serializers.CharField()
     messages = MessageSerializer(many=True)
     runningTurn = RunningTurnSerializer(allow_null=True)
+    requests = HelpRequestSerializer(many=True)
 
 
 class ErrorSerializer(serializers.Serializer[Any]):

@@ -69,8 +69,12 @@ def script_texts() -> dict[str, Any]:
     return catalog.get_catalog()
 
 
-def script_config(deployment: Deployment | None) -> dict[str, Any]:
-    """What the scripts of the page and of the widget are told: words and limits."""
+def script_config(deployment: Deployment | None, account: str | None = None) -> dict[str, Any]:
+    """What the scripts of the page and of the widget are told: words and limits. `account`: of who is signed in, the
+    address, if any.
+    """
+    config = effective_config(deployment) if deployment else None
+    hours = _(config.person_hours) if config and config.person_hours else ""
     return {
         "texts": script_texts(),
         # Who an answer that a model wrote is said to be by.
@@ -78,6 +82,10 @@ def script_config(deployment: Deployment | None) -> dict[str, Any]:
         "maxCharacters": MAX_MESSAGE_CHARACTERS,
         "maxComment": FEEDBACK_MAX_CHARACTERS,
         "feedbackReasons": [[reason.value, str(reason.label)] for reason in FeedbackReason],
+        # Whether a person may be asked, and how the answer comes.
+        "help": {"hours": hours, "mail": settings.HAS_MAIL, "account": account}
+        if config and config.ask_a_person
+        else None,
     }
 
 
@@ -197,7 +205,7 @@ def _config(
         "language": get_language(),
         "csrfToken": get_token(request),
         "csrfCookie": settings.CSRF_COOKIE_NAME,
-        **script_config(deployment),
+        **script_config(deployment, user.email if user.is_authenticated else None),
         "urls": {
             "conversations": reverse("conversation-list"),
             "messages": f"{settings.BASE_PATH}/api/messages/",

@@ -39,7 +39,7 @@ from chat.access.permissions import (
 from chat.access.rate_limits import address_of, limit_asking
 from chat.api import questions
 from chat.api.asgi import is_of_this_site
-from chat.api.conversations import FeedbackView, shown_thread
+from chat.api.conversations import FeedbackView, HelpView, shown_thread
 from chat.api.errors import answering_errors, content_policy
 from chat.errors import WidgetClosedError
 from chat.models import Conversation, Turn
@@ -209,3 +209,9 @@ class VisitorFeedbackView(FeedbackView):
     def reader(self, request: Request) -> WidgetVisitor:
         _check_origin(request)
         return FrameCaller(request).visitor()
+
+
+@extend_schema(exclude=True)
+class VisitorHelpView(HelpView):
+    authentication_classes = []
+    reader = VisitorFeedbackView.reader

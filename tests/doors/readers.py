@@ -35,8 +35,10 @@ _BODIES: dict[str, dict[str, Any]] = {
     "rag-chat": {"message": QUESTION, "deployment": "public"},
     "turn-approvals": {"toolCallId": CALL, "approved": False},
     "message-feedback": {"verdict": "up"},
+    "message-help": {"consent": True},
     "widget-ask": {"message": QUESTION},
     "widget-feedback": {"verdict": "up"},
+    "widget-help": {"consent": True},
     "v1-chat-completions": {"model": "public", "messages": [{"role": "user", "content": QUESTION}]},
 }
 _BODIES |= {"v1-completions": {"model": "public", "prompt": QUESTION}}

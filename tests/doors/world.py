@@ -25,6 +25,7 @@ from chat.models import (
     Feedback,
     GoldenRun,
     GoldenSet,
+    HelpRequest,
     Message,
     Role,
     ToolExecution,
@@ -74,6 +75,7 @@ class World:
 def make_site() -> World:
     """The rows that no owner has: two deployments (one for a group), and what staff work on."""
     deployment = make_library(slug="public", name="Public", allowed_origins=SITE, logo=Logo.of(b"PNG"))
+    Deployment.objects.filter(pk=deployment.pk).update(config_overlay={"ask_a_person": True})
     closed = make_library(slug="closed", name=f"Closed {MARK}", audience=Audience.GROUPS, allowed_origins=SITE)
     world = World(deployment, closed)
     for row in _staff_rows(closed):
@@ -189,7 +191,12 @@ def add_private_rows(world: World) -> None:
     """The page's owner, and what the admin shows of them."""
     make_owned(world, "page", visitor=None)
     turn = world.answered["page"]
-    for row in (turn, turn.conversation, turn.feedback):
+    for row in (
+        turn,
+        turn.conversation,
+        turn.feedback,
+        HelpRequest.objects.create(turn=turn, address=f"{MARK}@example.org"),
+    ):
         world.rows[type(row)] = row
 
 

@@ -117,7 +117,7 @@ _STATUS_TONES: dict[str, Tone] = {
 }
 
 
-def _question_of(turn: str, **conditions: Any) -> Subquery:
+def question_of(turn: str, **conditions: Any) -> Subquery:
     """The question of the turn that a row is, or names."""
     asked = Message.objects.filter(turn=OuterRef(turn), role=Role.USER, **conditions)
     return Subquery(asked.values("content")[:1])
@@ -150,7 +150,7 @@ class TurnAdmin(PrivateAdmin):
         ("figures/", figures.figures, "figures"),
         ("model/", simulator.model_check, "model"),
     )
-    annotations: ClassVar = {"asked": _question_of("pk", conversation=OuterRef("conversation"))}
+    annotations: ClassVar = {"asked": question_of("pk", conversation=OuterRef("conversation"))}
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Without those of a model that was not asked."""
@@ -278,7 +278,7 @@ class FeedbackAdmin(PrivateAdmin):
         *("way", "verdict", "reason", "comment", "state", "created_at", "updated_at"),
         *("withdrawn_at", "reported_at", "settled_at", "dismissed_at"),
     )
-    annotations: ClassVar = {"asked": _question_of("turn")}
+    annotations: ClassVar = {"asked": question_of("turn")}
 
     @admin.display(description=_("question"))
     def question(self, given: Any) -> SafeString:

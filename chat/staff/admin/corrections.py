@@ -38,7 +38,7 @@ class CorrectionForm(forms.Form):
     answer = forms.CharField(
         label=gettext_lazy("La bonne réponse"),
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 8}),
-        help_text=gettext_lazy("Écrivez-la, ou reprenez le texte d’un passage : c’est ce texte qui sera donné."),
+        help_text=gettext_lazy("C’est ce texte qui sera donné."),
     )
     #: The number of the passage that the text was taken from.
     taken = forms.IntegerField(required=False, widget=forms.HiddenInput)
@@ -65,6 +65,7 @@ def correct_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
     except NothingToCorrectError as error:
         messages.error(request, str(error.public_message))
         return HttpResponseRedirect(admin_url(Turn, "change", turn.pk))
+    require(request, row=correction.agent)
     saved = database_keys(request.GET.getlist("saved")) if request.method == "GET" else []
     if (row := LearnedResponse.objects.filter(pk__in=saved, agent=correction.agent).first()) is not None:
         return _proof_page(request, correction, row)

@@ -58,5 +58,7 @@ const feedback = (messageId) => `${config.urls.messages}${messageId}/feedback`;
 /** `given` is {verdict, reason, comment}. */
 export const giveFeedback = (messageId, given) => request("POST", feedback(messageId), given);
 export const withdrawFeedback = (messageId) => request("DELETE", feedback(messageId));
+/** Ask a person about an answer; `body` is {address, consent}. */
+export const askPerson = (messageId, body) => request("POST", `${config.urls.messages}${messageId}/help`, body);
 
 export const exportAddress = (id, format) => `${list}${id}/export?${new URLSearchParams({ format })}`;

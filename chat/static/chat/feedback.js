@@ -5,9 +5,10 @@ import { giveFeedback, withdrawFeedback } from "./api.js";
 import { announce, config, el, gettext, icon, newId } from "./dom.js";
 
 export class FeedbackButtons {
-  /** `given` is {verdict, reason, comment} or nothing. */
-  constructor(messageId, given) {
+  /** `given` is {verdict, reason, comment} or nothing; `help` opens the form that asks a person (`help.js`). */
+  constructor(messageId, given, help) {
     this.messageId = messageId;
+    this.help = help;
     this.given = given ?? null;
     this.up = this.thumb("up", gettext("Réponse utile"));
     this.down = this.thumb("down", gettext("Réponse à revoir"));
@@ -54,18 +55,25 @@ export class FeedbackButtons {
       const reason = this.form.querySelector("input:checked")?.value ?? "";
       try {
         this.given = await giveFeedback(this.messageId, { verdict: "down", reason, comment: comment.value.trim() });
-        this.form.replaceChildren(el("p", { role: "status" }, gettext("Merci de votre avis.")));
+        this.form.replaceChildren(el("p", { role: "status" }, gettext("Merci de votre avis.")), ...this.askPerson());
         this.down.focus();
       } catch (error) { this.fail(error); }
     };
     this.form.replaceChildren(el("form", { onsubmit: send },
       el("fieldset", {}, el("legend", {}, gettext("Qu’est-ce qui ne va pas ?")), ...reasons),
       comment,
-      el("menu", {},
+      el("menu", {}, ...this.askPerson(),
         el("button", { type: "button", class: "button", onclick: () => { this.form.hidden = true; this.down.focus(); } }, gettext("Fermer")),
         el("button", { type: "submit", class: "button button-primary" }, gettext("Envoyer")))));
     this.form.scrollIntoView({ block: "nearest" });
     this.form.querySelector("input").focus({ preventScroll: true });
+  }
+
+  /** A person can put right what the answer does not. */
+  askPerson() {
+    if (!this.help.isOffered()) return [];
+    const open = () => { this.form.hidden = true; this.help.open(this.down); };
+    return [el("button", { type: "button", class: "button help-ask", onclick: open }, icon("smile"), gettext("Demander à quelqu’un"))];
   }
 
   fail(error) {

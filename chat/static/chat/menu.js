@@ -1,4 +1,4 @@
-// The menu of a conversation: copied, or downloaded.
+// The menu of a conversation: copied, downloaded, or given to a person.
 
 import { exportAddress } from "./api.js";
 import { announce, byId, copyOutcome } from "./dom.js";
@@ -29,4 +29,11 @@ export function onCopyAll(copy) {
     closeMenu({ focus: true });
     announce(copyOutcome(await copy()));
   });
+}
+
+/** `help` returns what a person is asked by about the last answer (`help.js`), if anything. */
+export function onAskPerson(help) {
+  const item = byId("ask-person");
+  menu.addEventListener("toggle", () => { item.hidden = !help()?.isOffered(); });
+  item.addEventListener("click", () => { closeMenu(); help().open(menu.querySelector("summary")); });
 }

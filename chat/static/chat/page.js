@@ -9,11 +9,12 @@ import { Connection } from "./connection.js";
 import { Conversations } from "./conversations.js";
 import { announce, byId, config, el, gettext, newId, onClick, PASSING, pause, recall, remember, STORAGE_UNAVAILABLE } from "./dom.js";
 import { closePassage } from "./passage.js";
-import { onCopyAll, setMenu } from "./menu.js";
+import { onAskPerson, onCopyAll, setMenu } from "./menu.js";
 import { Thread } from "./thread.js";
 
 const LATE_TITLE_MS = 4_000;
 const STORAGE_RETRY_MS = 2_000;
+const PERSON_MS = 30_000;
 const PENDING = "repondant.pending.";
 const LOST = gettext("Connexion perdue. Nouvel essai en cours ; rien n’est perdu.");
 const WAITING = gettext("Le service est occupé ou momentanément indisponible. Votre question est gardée : elle repart d’elle-même.");
@@ -89,8 +90,9 @@ async function loadMessages(id, request) {
 }
 
 /** The thread as the server has it, and its running turn followed. */
-function show({ title, messages, runningTurn }) {
-  thread.load(messages, runningTurn?.id);
+function show(loaded) {
+  const { title, messages, runningTurn } = loaded;
+  thread.load(loaded, runningTurn?.id);
   setMenu(messages.length ? conversationId : null);
   if (title) showTitle(title);
   if (!runningTurn) return;
@@ -110,7 +112,7 @@ async function refresh({ evenHidden = false } = {}) {
   const loaded = await loadThread(conversationId).catch(() => null);
   if (!loaded || request !== opening || composer.running) return;
   const stored = loaded.messages.filter((message) => message.role === "user").map((message) => message.turn.id);
-  if (stored.join() !== thread.turnIds().join()) show(loaded);
+  if (stored.join() !== thread.turnIds().join()) show(loaded); else thread.setRequests(loaded.requests);
 }
 
 function connect(id) {
@@ -163,9 +165,9 @@ async function switchTo(turnId, direction) {
   if (composer.running) return;
   const request = opening;
   try {
-    const { messages } = await showVersion(conversationId, turnId);
+    const loaded = await showVersion(conversationId, turnId);
     if (request !== opening) return;
-    thread.load(messages, null);
+    thread.load(loaded, null);
     const shown = thread.ofTurn(turnId);
     thread.follows = false;
     shown?.element.scrollIntoView({ block: "nearest" });
@@ -301,6 +303,7 @@ function finished(frame) {
   }, LATE_TITLE_MS);
   if (!exchange) return;
   exchange.finish(frame);
+  thread.setRequests(thread.requests);
   thread.grown();
   announce(exchange.toTell({ isWhole: true }));
 }
@@ -392,6 +395,9 @@ document.addEventListener("keydown", (event) => {
 for (const button of document.querySelectorAll("[data-new-conversation]")) onClick(button, () => open(null));
 for (const button of document.querySelectorAll("[data-question]")) onClick(button, () => ask(button.dataset.question));
 onCopyAll(() => thread.copyAll());
+onAskPerson(() => thread.exchanges.at(-1)?.help);
+// A person's answer comes by itself to whoever waits for it.
+setInterval(() => { if (thread.awaitsPerson()) refresh(); }, PERSON_MS);
 document.addEventListener("visibilitychange", () => refresh());
 window.addEventListener("offline", sayOffline);
 window.addEventListener("online", () => hideNoticeUntil("online"));

@@ -4,6 +4,7 @@
 import { copyAnswers } from "./copying.js";
 import { announce, byId, config, copyOutcome, dressCodeOf, el, gettext, icon, optionsOf, plainText, sourcePlace, sourceTitle, tied } from "./dom.js";
 import { FeedbackButtons } from "./feedback.js";
+import { Help } from "./help.js";
 import { StreamedMarkdown } from "./markdown.js";
 import { offerCards, openPassage } from "./passage.js";
 import { Question } from "./question.js";
@@ -40,7 +41,7 @@ const TOOL_TEXTS = {
 };
 
 export class Exchange {
-  /** `handlers`: isRunning(), ask(text), replace(exchange, text, {asTyped}), show(turnId, direction), retry(exchange), decide(exchange, toolCallId, isApproved, isLast). */
+  /** `handlers`: isRunning(), ask(text), replace(exchange, text, {asTyped}), show(turnId, direction), retry(exchange), decide(exchange, toolCallId, isApproved, isLast), requested(request). */
   constructor(text, handlers) {
     this.question = text;
     this.handlers = handlers;
@@ -61,7 +62,8 @@ export class Exchange {
     this.sourceList = el("div", { class: "sources", hidden: true });
     this.foot = el("footer", { class: "answer-foot" });
     this.body = el("div", { class: "answer", hidden: true }, el("h3", { class: "hidden" }, gettext("Réponse")), this.toolList, this.prose, this.sourceList, this.foot);
-    this.element = el("article", { class: "exchange" }, this.asked.element, this.body);
+    this.help = new Help(handlers);
+    this.element = el("article", { class: "exchange" }, this.asked.element, this.body, this.help.element);
   }
 
   /** Asked, nothing received yet; also the state after a reader re-attaches from the start. */
@@ -286,11 +288,12 @@ export class Exchange {
     const askAgain = answerSource === "extractive" && notice ? gettext("Demander encore au modèle") : gettext("Reposer");
     const again = { failed: gettext("Réessayer"), interrupted: gettext("Reprendre la question") }[status] ?? askAgain;
     const isUnfinished = UNFINISHED.has(status);
-    const thumbs = messageId ? new FeedbackButtons(messageId, feedback) : null;
+    const person = messageId ? this.help.button(messageId, this.turnId, this.question, answerSource === "guard_rail") : null;
+    const thumbs = messageId ? new FeedbackButtons(messageId, feedback, this.help) : null;
     const actions = el("div", { class: "actions" },
       this.copyButton(),
       action("redo", again, () => this.again(isUnfinished), isUnfinished ? null : gettext("Reposer cette question")),
-      thumbs?.up, thumbs?.down, why);
+      thumbs?.up, thumbs?.down, person, why);
     this.foot.replaceChildren(...(readAs ? [this.readingLine(readAs)] : []), labels, actions, ...(thumbs ? [thumbs.form] : []));
   }
 
@@ -361,7 +364,8 @@ function provenance(answerSource, sources) {
 
 export class Thread {
   constructor(handlers) {
-    this.handlers = handlers;
+    this.requests = [];
+    this.handlers = { ...handlers, requested: (request) => this.setRequests([...this.requests, request]) };
     this.element = byId("thread");
     this.scroller = byId("scroller");
     this.jump = byId("jump");
@@ -377,12 +381,13 @@ export class Thread {
 
   clear() {
     this.exchanges = [];
+    this.requests = [];
     this.element.replaceChildren();
     this.showWelcome(true);
   }
 
   /** Replace everything by stored messages; a turn that still runs is left open. Returns nothing. */
-  load(messages, runningTurnId) {
+  load({ messages, requests }, runningTurnId) {
     this.clear();
     const near = new Set(messages.filter((message) => message.role === "user").slice(-DRAWN_AT_ONCE).map((message) => message.turn.id));
     for (const message of messages) {
@@ -401,10 +406,26 @@ export class Thread {
       if (exchange.turnId === runningTurnId) exchange.begin();
       else if (!exchange.isOver) exchange.showUnanswered(exchange.notice || (exchange.status === "interrupted" ? gettext("Réponse interrompue") : gettext("Cette question est restée sans réponse.")), exchange.status);
     }
+    this.setRequests(requests);
     this.showWelcome(!this.exchanges.length);
     this.follows = true;
     this.toBottom();
     this.drawStored(this.exchanges);
+  }
+
+  /** What a person was asked, each request at its turn; where another version is shown, at that one, or at the end. */
+  setRequests(requests) {
+    const isNews = (request) => request.html && this.requests.some((before) => before.turn === request.turn && !before.html);
+    if (requests.some(isNews)) announce(gettext("L’équipe a répondu à votre demande."));
+    this.requests = requests;
+    const at = (request) => this.ofTurn(request.turn) ?? this.exchanges.find((each) => each.asked.versions?.turnIds.includes(request.turn)) ?? this.exchanges.at(-1);
+    const places = requests.map(at);
+    for (const exchange of this.exchanges) exchange.help.setRequests(requests.filter((_request, place) => places[place] === exchange), exchange.turnId);
+  }
+
+  /** Whether an answer of a person may come while the page is open. */
+  awaitsPerson() {
+    return this.requests.some((request) => request.status === "waiting" || request.status === "taken");
   }
 
   /** The answers that `load` left, the latest first, a little between two frames: a long conversation must not hold up its reader. */

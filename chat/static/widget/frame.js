@@ -10,6 +10,7 @@ import { Thread } from "../chat/thread.js";
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 // A question that the database refuses is sent until it is taken; one whose answer fell with it is answered anew so often.
 const MOST_RERUNS = 8;
+const PERSON_MS = 30_000;
 const NO_LONGER = ["visitor_token", "widget_closed", "conversation_not_found"];
 
 const firstVisitor = config.visitor;
@@ -156,6 +157,7 @@ function receive(turn, event) {
     default: return false;
   }
   setRunning(null);
+  thread.setRequests(thread.requests);
   thread.grown();
   return true;
 }
@@ -192,12 +194,20 @@ async function restore() {
   }
   if (running) return;
   const id = found.runningTurn?.id;
-  thread.load(found.messages, id);
+  thread.load(found, id);
   const exchange = id && thread.ofTurn(id);
   if (!exchange) return;
   setRunning({ id, after: 0, message: "", messageId: null, exchange });
   follow(running);
 }
+
+/** A person's answer comes by itself to whoever waits for it. */
+setInterval(async () => {
+  const asked = conversation;
+  if (!thread.awaitsPerson() || running || document.hidden) return;
+  const found = await call(config.urls.thread.replace("{id}", asked)).then((response) => response.json(), () => null);
+  if (found && !running && asked === conversation) thread.setRequests(found.requests);
+}, PERSON_MS);
 
 const tell = (word) => parent.postMessage({ repondant: word }, config.origin);
 const close = () => tell("close");

@@ -109,6 +109,7 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "faqs.cachedresponse": ("answer", "Une autre réponse apprise."),
     "faqs.questiongroup": ("status", "dismissed"),
     "chat.feedback": ("dismissed_at", None),
+    "chat.helprequest": ("status", "closed"),
     "chat.goldenset": ("language", "en"),
     "chat.goldenquestion": ("note", "Autre note"),
     "chat.apikey": ("is_revoked", True),

@@ -232,7 +232,7 @@ class LinksTest(TestCase):
 
 
 #: Rows of the world that belong to its public agent.
-_OF_THE_PUBLIC_ONE = {"Turn", "Conversation", "Feedback"}
+_OF_THE_PUBLIC_ONE = {"Turn", "Conversation", "Feedback", "HelpRequest"}
 
 
 class PickerTest(TestCase):
