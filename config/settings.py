@@ -262,8 +262,6 @@ SITEMAP_MAX_PAGES = env.int("SITEMAP_MAX_PAGES", default=500)
 MCP_STDIO_SERVERS: dict[str, list[str]] = env.json("MCP_STDIO_SERVERS", default={})
 #: Hosts that tools may reach although their address is internal.
 TOOL_INTERNAL_HOSTS = env.list("TOOL_INTERNAL_HOSTS", default=[])
-#: Where a conversation is handed over to a person; empty, that tool is not offered.
-HANDOVER_EMAILS = env.list("HANDOVER_EMAILS", default=[])
 
 # --- Mail ------------------------------------------------------------------------------------------------------------
 

@@ -33,7 +33,4 @@ def check_tools(app_configs: Sequence[AppConfig] | None, **_kwargs: Any) -> list
         hint = 'Write it as JSON: {"files": ["/usr/bin/mcp-files", "/srv"]}.'
         said = "MCP_STDIO_SERVERS is not an object of command lines."
         found.append(checks.Error(said, hint=hint, id="tools_registry.E002"))
-    if settings.HANDOVER_EMAILS and not settings.HAS_MAIL:
-        said = "HANDOVER_EMAILS is set, but mail is only written to standard output."
-        found.append(checks.Warning(said, hint="Set EMAIL_URL to a mail server.", id="tools_registry.W001"))
     return found

@@ -1,19 +1,11 @@
-"""The built-in tools: search the knowledge, date and time, hand over to a person."""
+"""The built-in tools: search the knowledge, date and time."""
 
 import zoneinfo
-from functools import partial
 from typing import Annotated
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
-from django.core.cache import caches
-from django.core.exceptions import ValidationError
-from django.core.mail import EmailMessage
-from django.core.validators import validate_email
-from django.urls import reverse
 from django.utils import timezone, translation
 from django.utils.formats import date_format
-from django.utils.translation import gettext as _
 from pydantic import Field
 
 from agents.effective import current_config
@@ -23,9 +15,6 @@ from knowledge.search import SearchResult, confirm_passages, search
 from knowledge.vectors.base import Query, collection_alias, vector_store
 from tools_registry.errors import ToolReportedError
 from tools_registry.tool import NextStep, ToolContext, tool
-
-#: How often one conversation may be handed over to a person in a day.
-HANDOVERS_PER_DAY = 3
 
 #: Characters of a passage that a search gives to the model.
 _PASSAGE_CHARACTERS = 2_000
@@ -98,64 +87,3 @@ def current_date_and_time(context: ToolContext, time_zone: Annotated[str, Field(
     now = timezone.now().astimezone(zone)
     with translation.override(context.language):
         return {"now": now.isoformat(timespec="seconds"), "day": date_format(now, "l j F Y"), "time_zone": zone.key}
-
-
-@tool(
-    keywords=("humain", "conseiller", "support", "assistance", "contact", "réclamation"),
-    personal=True,
-    needs_approval=True,
-    uses_database=True,
-    available=lambda: bool(settings.HANDOVER_EMAILS),
-)
-def hand_over_to_a_person(
-    summary: Annotated[str, Field(min_length=10, max_length=4_000)],
-    context: ToolContext,
-    contact: Annotated[str, Field(max_length=254)] = "",
-) -> NextStep:
-    """Hand this conversation over to a person of the team, by e-mail, when the desk cannot help or the user asks for
-    it.
-
-    Args:
-        summary: what the user needs and what was tried, in the user's language.
-        contact: the e-mail address at which the user wants to be answered, if the user gave one.
-    """
-    user = get_user_model().objects.filter(pk=context.user_id).first() if context.user_id else None
-    address = contact or (getattr(user, "email", "") if user is not None else "")
-    if not address:
-        raise ToolReportedError("Ask the user for an e-mail address at which to be answered.")
-    try:
-        validate_email(address)
-    except ValidationError as error:
-        raise ToolReportedError(f"{address!r} is not an e-mail address.") from error
-    return NextStep(partial(_send_handover, summary, address, context))
-
-
-def _send_handover(summary: str, address: str, context: ToolContext) -> dict[str, bool]:
-    _require_room(context)
-    with translation.override(settings.LANGUAGE_CODE):
-        message = EmailMessage(
-            subject=_("Une conversation demande une personne"),
-            body="\n\n".join(
-                [
-                    summary,
-                    _("Répondre à : %(address)s") % {"address": address},
-                    _("Conversation : %(link)s")
-                    % {"link": reverse("admin:chat_conversation_change", args=[context.conversation_id])},
-                ]
-            ),
-            to=list(settings.HANDOVER_EMAILS),
-            reply_to=[address],
-        )
-    try:
-        message.send()
-    except OSError as error:
-        raise ToolReportedError("The message could not be sent; try again later.") from error
-    return {"handed_over": True}
-
-
-def _require_room(context: ToolContext) -> None:
-    """A conversation is handed over a few times a day at most: the tool is open to visitors."""
-    key = f"handover:{context.conversation_id}"
-    caches["shared"].add(key, 0, timeout=24 * 3600)
-    if caches["shared"].incr(key) > HANDOVERS_PER_DAY:
-        raise ToolReportedError("This conversation was already handed over.")

@@ -1,20 +1,17 @@
 """The built-in tools, called as the loop calls them."""
 
 import json
-import uuid
 from typing import Any
 from unittest import mock
 
 from asgiref.sync import sync_to_async
-from django.core import mail
 from django.core.cache import cache
 from django.test import TestCase, override_settings
 
 from agents.database import in_database, in_thread
 from faqs.models import LearnedKind
 from knowledge.search import search
-from tests.constants import override
-from tests.factories import make_learned, make_library, make_user
+from tests.factories import make_learned, make_library
 from tools_registry.catalog import available_tools
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import ToolOverride, replace_tools_token
@@ -97,41 +94,3 @@ class BuiltinToolTests(BuiltinToolCase):
         wrong = await self.call("current_date_and_time", ToolContext(), time_zone="../etc/passwd")
         assert json.loads(result.content)["now"].endswith("+09:00")
         assert wrong.error == "tool_reported_error"
-
-
-SUMMARY = "The user lost the reader's card and wants a new one."
-
-
-@override(HANDOVER_EMAILS=["desk@example.org"], HANDOVERS_PER_DAY=1)
-class HandoverTests(BuiltinToolCase):
-    async def test_person_receives_summary_and_address(self) -> None:
-        context = ToolContext(conversation_id=uuid.uuid4())
-        result = await self.call("hand_over_to_a_person", context, summary=SUMMARY, contact="reader@example.org")
-        assert result.success, result.content
-        assert mail.outbox[0].to == ["desk@example.org"]
-        assert mail.outbox[0].reply_to == ["reader@example.org"]
-        assert SUMMARY in mail.outbox[0].body
-        assert str(context.conversation_id) in mail.outbox[0].body
-
-    async def test_signed_in_user_is_answered_at_their_own_address(self) -> None:
-        user = await sync_to_async(make_user)(email="me@example.org")
-        await self.call("hand_over_to_a_person", ToolContext(user_id=user.pk), summary=SUMMARY)
-        assert mail.outbox[0].reply_to == ["me@example.org"]
-
-    async def test_without_an_address_nothing_is_sent(self) -> None:
-        for contact in ("", "nobody", "a@b.c\nBcc: x@y.z"):
-            result = await self.call("hand_over_to_a_person", ToolContext(), summary=SUMMARY, contact=contact)
-            assert result.error == "tool_reported_error"
-        assert mail.outbox == []
-
-    async def test_conversation_is_handed_over_a_few_times_at_most(self) -> None:
-        context = ToolContext(conversation_id=uuid.uuid4())
-        for _ in range(2):
-            last = await self.call("hand_over_to_a_person", context, summary=SUMMARY, contact="a@example.org")
-        assert not last.success
-        assert len(mail.outbox) == 1
-
-    async def test_without_addresses_the_tool_is_not_offered(self) -> None:
-        with override_settings(HANDOVER_EMAILS=[]):
-            tools = await sync_to_async(available_tools)(user_tags=frozenset(), agent_id=None)
-        assert tools.named("hand_over_to_a_person") is None

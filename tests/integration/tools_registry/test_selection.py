@@ -105,15 +105,15 @@ class LocalModeTests(SelectionCase):
             ("Combien coûte mon abonnement mensuel ?", "find_route", "description", price),
             ("Je n’ai pas de parapluie, vais-je être trempé ?", "weather_forecast", "examples", rain),
         ):
-            before = self.names(question)
+            before = self.names(question, tool_threshold=0.1)
             row = ToolOverride.objects.get(tool_name=name)
             setattr(row, field, written)
             with self.captureOnCommitCallbacks(execute=True):
                 row.save()
             assert name not in before
-            assert self.names(question)[0] == name
+            assert self.names(question, tool_threshold=0.1)[0] == name
             sync_index(external=True)
-            assert self.names(question, tool_mode="external")[0] == name
+            assert self.names(question, tool_threshold=0.1, tool_mode="external")[0] == name
 
     def test_tool_declared_after_indexing_asks_for_its_index(self) -> None:
         with (

@@ -165,12 +165,7 @@ def test_tags_given_as_one_text_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "found"),
-    [
-        ({}, []),
-        ({"MCP_STDIO_SERVERS": {"files": "/usr/bin/files"}}, ["tools_registry.E002"]),
-        ({"HANDOVER_EMAILS": ["a@example.org"], "HAS_MAIL": False}, ["tools_registry.W001"]),
-    ],
+    ("settings", "found"), [({}, []), ({"MCP_STDIO_SERVERS": {"files": "/usr/bin/files"}}, ["tools_registry.E002"])]
 )
 def test_settings_of_tools_are_checked(settings: dict[str, Any], found: list[str]) -> None:
     with override_settings(**settings):

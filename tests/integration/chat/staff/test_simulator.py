@@ -133,7 +133,7 @@ class NeighboursTests(TryingCase):
     def test_phase_4_tools_are_ranked_for_a_visitor_with_what_would_be_sent(self) -> None:
         weather = make_tool("weather_forecast", "Gives the weather forecast of a city.")
         route = make_tool("find_route", "Finds a route.", tags=frozenset({"drivers"}))
-        settings: dict[str, Any] = {"setting_tool_mode": "local", "setting_tool_threshold": "0,15"}
+        settings: dict[str, Any] = {"setting_tool_mode": "local", "setting_tool_threshold": "0,05"}
         with declared_tools(weather, route):
             page = self.ask("weather forecast", **settings, setting_tool_top_k="1")
             found = page.context["tools"]
