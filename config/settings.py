@@ -433,9 +433,11 @@ LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "chat-home"
 ACCOUNT_ADAPTER = "chat.access.sign_in.Accounts"
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+ACCOUNT_FORMS = {"reset_password": "chat.access.sign_in.ResetForm"}
 #: Only failures count, by address and by name: a name has more, so that a stranger at one address locks nobody out.
-_limits = {"login": None, "login_failed": "10/m/ip,50/m/key,200/d/key"}
-_limits |= {"second_factor": "10/5m/key", "reauthenticate": "10/5m/user", "provider": "60/m/ip"}
+_limits = {"login": None, "login_failed": "10/m/ip,50/m/key,200/d/key", "second_factor": "10/5m/key"}
+_limits |= {"reauthenticate": "10/5m/user", "provider": "60/m/ip", "reset_password": "10/m/ip,3/m/key,10/d/key"}
 ACCOUNT_RATE_LIMITS = _limits if RATE_LIMITS else False
 #: The organisation's OpenID provider, by its issuer, and its directory (`ldaps://host/base?uid?sub?(filter)`).
 OIDC_SERVER_URL, OIDC_CLIENT_ID = env.str("OIDC_SERVER_URL", default=""), env.str("OIDC_CLIENT_ID", default="")

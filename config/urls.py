@@ -4,7 +4,7 @@ from allauth.account import views as account
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.decorators import login_required
-from django.urls import include, path
+from django.urls import include, path, re_path, reverse_lazy
 from django.views.decorators.http import require_POST
 from django.views.generic import RedirectView, TemplateView
 from drf_spectacular.views import SpectacularAPIView
@@ -45,6 +45,13 @@ urlpatterns = [
     path("metrics", health.metrics, name="metrics"),
     path("", include("chat.urls")),
 ]
+if settings.HAS_MAIL:
+    new_password = account.PasswordResetFromKeyView.as_view(success_url=reverse_lazy("account_login"))
+    urlpatterns += [
+        path("password/new/", account.password_reset, name="account_reset_password"),
+        path("password/new/sent/", account.password_reset_done, name="account_reset_password_done"),
+        re_path(r"^password/new/(?P<uidb36>\w+)-(?P<key>.+)/$", new_password, name="account_reset_password_from_key"),
+    ]
 if settings.OIDC_SERVER_URL:
     # Its libraries take 15 MB of a process.
     from chat.access import provider

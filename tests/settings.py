@@ -30,6 +30,7 @@ CONFIG_CACHE_SECONDS = 0.0
 # Hundreds of tests ask from one address in a minute; those about limits switch them on.
 RATE_LIMITS = ACCOUNT_RATE_LIMITS = False
 # A provider that is not there; those who sign in by it have one.
+HAS_MAIL = True
 OIDC_SERVER_URL = "http://127.0.0.1:1"
 AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend", "chat.access.provider.ProviderBackend"]
 AFTERWARDS_DELAY_SECONDS = 0.0

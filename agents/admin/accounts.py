@@ -3,10 +3,12 @@
 from typing import Any
 
 from allauth.account.admin import EmailAddress
+from allauth.account.internal.flows.password_reset import request_password_reset
 from allauth.mfa.admin import Authenticator
 from allauth.socialaccount.admin import SocialAccount, SocialApp, SocialToken
 from django import forms
-from django.contrib import admin
+from django.conf import settings
+from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission, User
@@ -128,6 +130,8 @@ class GroupLimit(UserLimit):
     fk_name = "group"
 
 
+#: Mails that one request sends.
+MOST_INVITED = 100
 _FINE_FIELDS = ("first_name", "last_name", "is_staff", "is_superuser", "user_permissions", "last_login", "date_joined")
 
 
@@ -139,6 +143,7 @@ class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,mi
     change_password_form = AdminPasswordChangeForm
     permissions_field = "user_permissions"
     inlines = (UserLimit, SecondFactors)
+    actions = ("invite",)
     list_select_related = False
     fieldsets = (
         (None, {"fields": ("username", "password", "email", "groups", "is_active")}),
@@ -155,6 +160,27 @@ class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,mi
         super().save_related(request, form, formsets, change)
         if "is_staff" not in form.changed_data:
             follow_groups(form.instance, form.instance.groups.exclude(pk__in=held), Group.objects.none())
+
+    @admin.action(description=_("Inviter par courriel"), permissions=["invite"])
+    def invite(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """Mail accounts that have no way in a link by which they choose a password."""
+        accounts = queryset.filter(is_active=True, socialaccount=None).exclude(email="")
+        invited = [user for user in accounts if not user.has_usable_password() and _may_touch(request, user)]
+        for number, user in enumerate(invited[:MOST_INVITED]):
+            try:
+                request_password_reset(request, user.email, [user], None)
+            except (OSError, ValueError):
+                text = gettext(
+                    "Invitations envoyées : %(count)d. Celle de « %(name)s » a été refusée ; les suivantes attendent."
+                )
+                return self.message_user(request, text % {"count": number, "name": user}, messages.ERROR)
+        text = gettext(
+            "Invitations envoyées : %(count)d (comptes actifs sans mot de passe, avec une adresse ; 100 à la fois)."
+        )
+        self.message_user(request, text % {"count": len(invited[:MOST_INVITED])})
+
+    def has_invite_permission(self, request: HttpRequest) -> bool:
+        return settings.HAS_MAIL and self.has_change_permission(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """A superuser's account, and so its password, is a superuser's to change."""

@@ -6,12 +6,14 @@ A process asks about one account at a time, so that a provider in trouble holds 
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter, get_adapter
+from allauth.account.forms import ResetPasswordForm
 from allauth.core import context, ratelimit
 from allauth.mfa.base.forms import AuthenticateForm
 from allauth.socialaccount.models import SocialAccount, SocialToken
@@ -20,6 +22,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.cache import cache
 from django.core.exceptions import ValidationError
+from django.core.mail import EmailMessage
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -76,8 +79,25 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]  # the package ship
         user.backend = request.session.pop(_WAY)
         super().login(request, user)
 
+    def send_password_reset_mail(self, user: User, email: str, context: dict[str, Any]) -> None:
+        """Send an invitation at once, so that staff see it fail. Whoever asks for a new password learns neither by the time
+        nor by a failure whether somebody has this address.
+        """
+        mail = self.render_mail("account/email/password_reset_key", user.email, context)
+        if user.has_usable_password():
+            threading.Thread(target=_send, args=[mail]).start()
+        else:
+            mail.send()
+
     def get_client_ip(self, request: HttpRequest) -> str:
         return address_of(request)
+
+
+def _send(mail: EmailMessage) -> None:
+    try:
+        mail.send()
+    except (OSError, ValueError) as error:
+        logger.warning("mail not sent reason=%s", type(error).__name__)
 
 
 class VouchedBackend:
@@ -139,9 +159,20 @@ def admit(provider: str, uid: str, groups: list[str], find: Callable[[], User], 
     return user
 
 
-def accounts_at(email: str) -> list[User]:
+def accounts_at(email: str, **fields: Any) -> list[User]:
     """The accounts with this address, in whatever case. The database alone may take other letters for these."""
-    return [user for user in User.objects.filter(email__iexact=email) if user.email.lower() == email.lower()]
+    found = User.objects.filter(email__iexact=email, **fields)
+    return [user for user in found if user.email.lower() == email.lower()]
+
+
+class ResetForm(ResetPasswordForm):  # type: ignore[misc]  # the package ships no types
+    """A new password, for accounts that have one here."""
+
+    def clean_email(self) -> str:
+        email: str = self.cleaned_data["email"]
+        accounts = accounts_at(email, is_active=True, socialaccount=None)
+        self.users = [user for user in accounts if user.has_usable_password()]
+        return email
 
 
 class CodeForm(AuthenticateForm):  # type: ignore[misc]  # the package ships no types
