@@ -9,7 +9,8 @@ import posixpath
 import re
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 from bs4 import BeautifulSoup, Comment, Tag
@@ -18,7 +19,16 @@ from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
 from knowledge.readers.base import Outline, ParsedDocument, one_line, outline_text, page_name
-from knowledge.readers.markup import HEADINGS, TAKEN_OUT, MarkupReader, attribute, tags_named, take_out_marks, tree_of
+from knowledge.readers.markup import (
+    HEADINGS,
+    TAKEN_OUT,
+    MarkupReader,
+    attribute,
+    remaining_tags,
+    tags_named,
+    take_out_marks,
+    tree_of,
+)
 from knowledge.readers.text import decode_text
 
 #: Not the XML declaration, which servers and editors leave behind.
@@ -108,16 +118,14 @@ def _write_styles_out(soup: Tag) -> None:
             is_read = len(rule) < _LONGEST_RULE and _CSS_READ.search(rules)
             for name in re.findall(r"(?<![^\s,])[\w-]*\.([\w-]+)\s*(?:,|$)", selectors) if is_read else ():
                 said[name] = f"{said.get(name, '')};{rules}"
-    for tag in [node for node in soup.descendants if isinstance(node, Tag) and node.has_attr("class")] if said else ():
+    for tag in remaining_tags(soup) if said else ():
         of_classes = ";".join(said.get(name, "") for name in attribute(tag, "class").split())
         tag["style"] = f"{of_classes};{attribute(tag, 'style')}"
 
 
 def drop_unread(soup: BeautifulSoup) -> None:
     """Take out what is no text: scripts, styles, fields, controls, comments."""
-    for tag in tags_named(soup, _DROPPED):
-        if tag.decomposed:
-            continue
+    for tag in (tag for tag in remaining_tags(soup) if tag.name in _DROPPED):
         if tag.get("type") in ("checkbox", "radio") and tag.parent is not None and tag.parent.name in _ASKED:
             tag.replace_with("☒ " if tag.has_attr("checked") else "☐ ")
         else:
@@ -136,8 +144,9 @@ def drop_unread(soup: BeautifulSoup) -> None:
 def _drop_hidden_cells(soup: Tag) -> int:
     """Take out what no browser shows of tables, and count its cells; elsewhere what is hidden waits for a click."""
     count = 0
-    for tag in tags_named(soup, ("table", "thead", "tbody", "tfoot", "tr", "td", "th")):
-        if tag.decomposed or not (tag.has_attr("hidden") or _HIDDEN_STYLE.search(attribute(tag, "style"))):
+    for tag in remaining_tags(soup):
+        is_hidden = tag.has_attr("hidden") or _HIDDEN_STYLE.search(attribute(tag, "style"))
+        if not is_hidden or tag.name not in ("table", "thead", "tbody", "tfoot", "tr", "td", "th"):
             continue
         is_cell = tag.name in ("td", "th")
         count += 1 if is_cell else len(tags_named(tag, ("td", "th")))
@@ -159,8 +168,8 @@ def _drop_permalinks(soup: BeautifulSoup) -> None:
 
 def _drop_furniture(soup: BeautifulSoup) -> None:
     """Take out what stands around the content by its names, unless it holds the page's title or article."""
-    for tag in [node for node in soup.descendants if isinstance(node, Tag)]:
-        if not tag.decomposed and _is_furniture(tag) and tag.find(["h1", "main", "article"]) is None:
+    for tag in remaining_tags(soup):
+        if _is_furniture(tag) and tag.find(["h1", "main", "article"]) is None:
             tag.decompose()
 
 
@@ -220,8 +229,7 @@ class _Links:
                 tag["href"] = quote(urljoin(self.base, address), safe=_ADDRESS_SIGNS)
 
 
-@dataclass(slots=True)
-class _Counts:
+class _Counts(NamedTuple):
     """Of a part of a page: characters, those in links, headings, and links: all, within the page, to pages that are read
     as well, with words that no label has."""
 
@@ -238,19 +246,19 @@ def _counts(soup: BeautifulSoup, links: _Links) -> dict[int, _Counts]:
     """The counts of every tag of the page, by its identity; each text is looked at once, however deep it is."""
     labels = {one_line(tag.get_text()).casefold() for tag in tags_named(soup, _LABELS)}
     found: dict[int, _Counts] = {}
-    for tag in reversed([node for node in soup.descendants if isinstance(node, Tag)]):
-        parts = [astuple(found[id(child)]) for child in tag.children if isinstance(child, Tag)]
-        counts = found[id(tag)] = _Counts(*map(sum, zip(*parts, strict=True)))
+    for tag in reversed(list(remaining_tags(soup))):
+        parts = (found[id(child)] for child in tag.children if isinstance(child, Tag))
+        counts = _Counts(*map(sum, zip(*parts, strict=True)))
         texts = (one_line(child) for child in tag.children if isinstance(child, NavigableString))
-        counts.characters += sum(len(text) for text in texts if re.search(r"\w", text))
-        counts.headings += tag.name in HEADINGS
-        if tag.name == "a" and not counts.links and counts.characters:
-            counts.own += one_line(tag.get_text()).casefold() not in labels
+        characters = counts.characters + sum(len(text) for text in texts if re.search(r"\w", text))
+        counts = counts._replace(characters=characters, headings=counts.headings + (tag.name in HEADINGS))
+        if tag.name == "a" and not counts.links and characters:
+            counts = counts._replace(own=one_line(tag.get_text()).casefold() not in labels)
             if address := attribute(tag, "href"):
                 target = links.target(address)
-                counts.linked, counts.links = counts.characters, 1
-                counts.local = target in ("", page_name(links.name))
-                counts.inside = target in links.pages
+                is_local = target in ("", page_name(links.name))
+                counts = counts._replace(linked=characters, links=1, local=is_local, inside=target in links.pages)
+        found[id(tag)] = counts
     return found
 
 

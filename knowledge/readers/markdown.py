@@ -218,16 +218,16 @@ class _MarkdownReader(MarkupReader):
         else:
             self._outline.add(text)
 
-    def _block(self, tag: Tag, depth: int) -> None:
+    def _block(self, tag: Tag) -> None:
         if tag.name == "p":
-            self.read(tag, depth)
+            self.read(tag)
             return
         self.flush()
         if tag.name in HEADINGS:
             self._outline.heading(int(tag.name[1]), bare_text(plain_text(tag)), anchor=attribute(tag, "id"))
             return
         if tag.name != "blockquote":
-            super()._block(tag, depth)
+            super()._block(tag)
             return
         text = one_line(tag.get_text())
         first = not self._outline.blocks and not self._outline.category
@@ -235,7 +235,7 @@ class _MarkdownReader(MarkupReader):
             self._outline.category = text.strip(" /›>»")
             return
         self.has_plain_lines, mode = False, self.has_plain_lines
-        self.read(tag, depth)
+        self.read(tag)
         self.has_plain_lines = mode
 
     def flush(self) -> None:

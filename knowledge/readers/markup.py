@@ -10,6 +10,7 @@ from itertools import islice, takewhile
 
 from bs4 import BeautifulSoup, Tag
 from bs4.element import Comment, NavigableString, PageElement
+from django.utils.translation import gettext as _
 
 from knowledge.readers.base import (
     MAX_FILLED_CELLS,
@@ -23,6 +24,7 @@ from knowledge.readers.base import (
     outline_text,
     raised,
     table_text,
+    unreadable,
 )
 
 BLOCKS = frozenset(
@@ -38,9 +40,9 @@ _LISTS = ("ul", "ol", "menu")
 _CELLS = ("td", "th", "li", "dt", "dd", "summary")
 _ROWS = ("tbody", "thead", "tfoot", "tr")
 #: A tag deeper than this in its tree is text: pages of real sites end at about 40.
-_MAX_TREE_DEPTH = 100
-#: Deeper than this, the text of a part is taken as it comes.
-_MAX_DEPTH = 60
+_MAX_TREE_DEPTH = 60
+#: Openings and ends of tags; a page of more takes longer than ten seconds.
+_MOST_TAGS = 800_000
 _STRUCK = frozenset("s strike del".split())
 _STRUCK_STYLE = re.compile(r"text-decoration(?:-line)?\s*:[^;]*\bline-through\b", re.IGNORECASE)
 _RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super\b", re.IGNORECASE)
@@ -56,6 +58,10 @@ _MOST_SPANNED = 100
 
 
 def tree_of(text: str) -> BeautifulSoup:
+    if (count := text.count("<")) > _MOST_TAGS:
+        raise unreadable(
+            f"{count} tags", _("Cette page a trop de balises : elle est refusée. Divisez-la en plusieurs.")
+        )
     # A declaration of encoding inside decoded text makes the parser decode it a second time.
     soup = BeautifulSoup(re.sub(r"^\s*<\?xml[^>]*\?>", "", clean_text(text)), "lxml")
     pending: list[tuple[Tag, int]] = [(soup, 0)]
@@ -76,9 +82,7 @@ def tree_of(text: str) -> BeautifulSoup:
 def take_out_marks(soup: Tag) -> list[str]:
     """Set raised texts apart from what they stand behind, and take out struck texts, which are returned."""
     struck: list[str] = []
-    for tag in [node for node in soup.descendants if isinstance(node, Tag)]:
-        if tag.decomposed:
-            continue
+    for tag in remaining_tags(soup):
         style = attribute(tag, "style")
         if tag.name in _STRUCK or (style and _STRUCK_STYLE.search(style)):
             struck.append(tag.get_text(" "))
@@ -89,9 +93,14 @@ def take_out_marks(soup: Tag) -> list[str]:
     return struck
 
 
+def remaining_tags(tag: Tag) -> Iterator[Tag]:
+    """The tags within `tag` in order, but for those decomposed on the way, which a tag's own property is slow to tell."""
+    return (node for node in list(tag.descendants) if isinstance(node, Tag) and "_decomposed" not in vars(node))
+
+
 def tags_named(tag: Tag, names: Container[str]) -> list[Tag]:
     """The tags of these names within `tag`, in order; three times as fast as `find_all`."""
-    return [node for node in tag.descendants if isinstance(node, Tag) and node.name in names]
+    return [node for node in remaining_tags(tag) if node.name in names]
 
 
 def attribute(tag: Tag, name: str) -> str:
@@ -135,16 +144,13 @@ class MarkupReader:
         #: Which tags hold blocks, as far as they were looked at.
         self._known: dict[int, bool] = {}
 
-    def read(self, node: Tag, depth: int = 0) -> None:
-        if depth > _MAX_DEPTH:
-            self._outline.add(one_line(node.get_text(" ")))
-            return
+    def read(self, node: Tag) -> None:
         run: list[PageElement] = []
         for child in list(node.children):
             if isinstance(child, Tag) and self._holds_blocks(child):
                 self._paragraph(run)
                 run = []
-                self._block(child, depth + 1)
+                self._block(child)
             else:
                 run.append(child)
         self._paragraph(run)
@@ -160,29 +166,29 @@ class MarkupReader:
     def _paragraph(self, run: list[PageElement]) -> None:
         self._outline.add(inline_text(run))
 
-    def _block(self, tag: Tag, depth: int) -> None:
+    def _block(self, tag: Tag) -> None:
         match tag.name:
             case name if name in HEADINGS:
                 self._outline.heading(int(name[1]), plain_text(tag), anchor=anchor_of(tag))
             case "ul" | "ol" | "menu":
-                self._outline.add("\n".join(_list_lines(tag, depth=depth)), kind="list")
+                self._outline.add("\n".join(_list_lines(tag)), kind="list")
             case "table":
-                self._table(tag, depth)
+                self._table(tag)
             case "pre":
                 lines = tag.get_text().strip("\n").rstrip()
                 self._outline.add(fenced(lines) if lines else "", kind="code")
             case "details":
-                self._details(tag, depth)
+                self._details(tag)
             case "dl":
-                self._definitions(tag, depth)
+                self._definitions(tag)
             case "taken-out":
                 self._outline.leave_out()
             case "hr":
                 pass
             case _:
-                self.read(tag, depth)
+                self.read(tag)
 
-    def _table(self, tag: Tag, depth: int) -> None:
+    def _table(self, tag: Tag) -> None:
         rows = [
             [cell for cell in row.children if isinstance(cell, Tag) and cell.name in ("td", "th")]
             for row in _nearest(tag, ("tr",), closed=("table",))
@@ -194,21 +200,21 @@ class MarkupReader:
         if _is_for_layout(tag) or max(map(len, rows), default=0) < 2:
             for row in rows:
                 for cell in row:
-                    self.read(cell, depth)
+                    self.read(cell)
         else:
-            texts, headers = _grid(rows, lambda cell: _cell_text(cell, depth))
+            texts, headers = _grid(rows, _cell_text)
             # Of one row, its cells say whether more belong to it.
             self._outline.add(table_text(texts, headers=headers if headers > 1 else 0), kind="table")
 
-    def _details(self, tag: Tag, depth: int) -> None:
+    def _details(self, tag: Tag) -> None:
         summary = tag.find("summary", recursive=False)
         question = ""
         if isinstance(summary, Tag):
             question = plain_text(summary)
             summary.decompose()
-        self._question(question, _fragment(tag, depth))
+        self._question(question, _fragment(tag))
 
-    def _definitions(self, tag: Tag, depth: int) -> None:
+    def _definitions(self, tag: Tag) -> None:
         """Terms with what is said of them; anything else in the list stands where it was."""
         terms: list[Tag] = []
         answers: list[str] = []
@@ -217,7 +223,7 @@ class MarkupReader:
                 group.unwrap()
         for entry in [child for child in tag.children if isinstance(child, Tag)]:
             if entry.name == "dd":
-                answers.append(_fragment(entry, depth))
+                answers.append(_fragment(entry))
                 continue
             if answers or entry.name != "dt":
                 self._definition(terms, answers)
@@ -225,7 +231,7 @@ class MarkupReader:
             if entry.name == "dt":
                 terms.append(entry)
             else:
-                self._block(entry, depth)
+                self._block(entry)
         self._definition(terms, answers)
 
     def _definition(self, terms: list[Tag], answers: list[str]) -> None:
@@ -311,20 +317,20 @@ def _span(cell: Tag, name: str) -> int:
     return min(max(int(value), 1), _MOST_SPANNED) if re.fullmatch(r"[0-9]{1,9}", value) else 1
 
 
-def _cell_text(cell: Tag, depth: int) -> str:
+def _cell_text(cell: Tag) -> str:
     for block in tags_named(cell, ("pre",)):
         block.name = "code"
-    text = _fragment(cell, depth)
+    text = _fragment(cell)
     return one_line(re.sub(r"\n+(?:- )?", " ; " if "\n- " in text else " ", text))
 
 
-def _fragment(tag: Tag, depth: int) -> str:
+def _fragment(tag: Tag) -> str:
     outline = Outline()
-    MarkupReader(outline).read(tag, depth + 1)
+    MarkupReader(outline).read(tag)
     return outline_text(outline)
 
 
-def _inline(node: PageElement, depth: int = 0) -> str:
+def _inline(node: PageElement) -> str:
     if isinstance(node, Comment):
         return ""
     if isinstance(node, NavigableString):
@@ -333,9 +339,7 @@ def _inline(node: PageElement, depth: int = 0) -> str:
         return ""
     if node.name == "br":
         return "\n"
-    if depth > _MAX_DEPTH:
-        return node.get_text(" ")
-    text = "".join(_inline(child, depth + 1) for child in node.children)
+    text = "".join(_inline(child) for child in node.children)
     match node.name:
         case "strong" | "b":
             return _wrap(text, "**")
@@ -382,14 +386,14 @@ def _tidy(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-def _list_lines(tag: Tag, indent: str = "", *, depth: int) -> Iterator[str]:
+def _list_lines(tag: Tag, indent: str = "") -> Iterator[str]:
     """The items of a list, each with the lists in it below it; text between items is an item as well."""
     marks = _marks(tag)
     for child in list(tag.children):
-        if isinstance(child, Tag) and child.name in _LISTS and depth < _MAX_DEPTH:
-            yield from _list_lines(child, indent, depth=depth + 1)
+        if isinstance(child, Tag) and child.name in _LISTS:
+            yield from _list_lines(child, indent)
         elif isinstance(child, Tag) or str(child).strip():
-            yield from _item_lines(child, marks.get(id(child), "- "), indent, depth)
+            yield from _item_lines(child, marks.get(id(child), "- "), indent)
 
 
 def _marks(tag: Tag) -> dict[int, str]:
@@ -423,18 +427,18 @@ def _whole(value: str, default: int) -> int:
     return int(found[1]) if found else default
 
 
-def _item_lines(item: PageElement, mark: str, indent: str, depth: int) -> Iterator[str]:
+def _item_lines(item: PageElement, mark: str, indent: str) -> Iterator[str]:
     if not isinstance(item, Tag):
         text = "" if isinstance(item, Comment) else _tidy(_inline(item))
         yield from [f"{indent}{mark}{text}"] if text else []
         return
     margin = indent + " " * len(mark)
     nested: list[str] = []
-    for child in _nearest(item, _LISTS, closed=(*_LISTS, "table", "dl")) if depth < _MAX_DEPTH else []:
+    for child in _nearest(item, _LISTS, closed=(*_LISTS, "table", "dl")):
         if not _says_more_after(child, item):
-            nested.extend(_list_lines(child, margin, depth=depth + 1))
+            nested.extend(_list_lines(child, margin))
             child.extract()
-    if text := _fragment(item, depth):
+    if text := _fragment(item):
         yield f"{indent}{mark}" + _indented(text, margin)
     elif nested:
         # An item of nothing but a list: its items stand in its place.

@@ -56,6 +56,11 @@ def cell(text: str, properties: str = "") -> str:
     return f"<w:tc><w:tcPr>{properties}</w:tcPr><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
 
 
+def test_page_of_a_million_tags_is_refused_before_it_is_read() -> None:
+    with pytest.raises(UnreadableDocumentError, match="tags"):
+        read("<ul><li>a" * 500_000, "a.html")
+
+
 @pytest.mark.parametrize("opening", ["<!---->", "<!-- a --> ", "<!----><", "<!--", "<?xml "])
 def test_text_of_nothing_but_comments_is_read_in_no_time(opening: str) -> None:
     read(opening * 3000 + " texte", "a.txt")
