@@ -167,7 +167,9 @@ class _BoundedStream(httpx2.AsyncByteStream):
                 yield part
                 if max(self._received, self._unpacked) > self._reach.max_bytes:
                     return
-        self._check_end()
+        # An answer without a body, as to HEAD, has nothing to unpack.
+        if self._unpacker is not None and self._received and not self._unpacker.eof:
+            raise self._reach.error("The answer was cut.")
 
     def _parts(self, piece: bytes) -> Iterator[bytes]:
         self._received += len(piece)
@@ -190,11 +192,6 @@ class _BoundedStream(httpx2.AsyncByteStream):
     def _check_size(self, size: int) -> None:
         if size > self._reach.max_bytes and not self._reach.cuts:
             raise self._reach.error(f"An answer is longer than {self._reach.max_bytes} bytes.")
-
-    def _check_end(self) -> None:
-        """An answer that was cut is none; one without a body, as to HEAD, has nothing to unpack."""
-        if self._unpacker is not None and self._received and not self._unpacker.eof:
-            raise self._reach.error("The answer was cut.")
 
     async def aclose(self) -> None:
         await self._stream.aclose()

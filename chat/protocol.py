@@ -311,16 +311,12 @@ def valid_question(value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidMessageError("message is not text", public_message=_("« message » doit être un texte."))
     question = value.replace("\x00", "").strip()
-    if not any(_is_seen(character) for character in question):
+    # Seen is a letter, a figure or a sign: neither a space nor a control, nor a mark without its letter.
+    if not any(unicodedata.category(each)[0] in "LNPS" and each not in _BLANK for each in question):
         raise InvalidMessageError("blank message", public_message=_("« message » est vide : écrivez une question."))
     if len(question) > MAX_MESSAGE_CHARACTERS:
         raise InvalidMessageError("message too long", public_message=too_long())
     return question
-
-
-def _is_seen(character: str) -> bool:
-    """A letter, a figure or a sign; not a space, a control, a mark without its letter, nor one of `_BLANK`."""
-    return unicodedata.category(character)[0] in "LNPS" and character not in _BLANK
 
 
 def valid_client_message_id(value: Any) -> str:

@@ -396,12 +396,9 @@ TABBED = (
 
 def _shown_tabs(request: HttpRequest) -> list[list[Entry]]:
     """For each subject, the lists that this user may see."""
-    entries = [[Entry(_title_of(model), "", model) for model in models] for models in TABBED]
+    titles = {each: capfirst(apps.get_model(each)._meta.verbose_name_plural) for models in TABBED for each in models}
+    entries = [[Entry(str(titles[model]), "", model) for model in models] for models in TABBED]
     return [[entry for entry in of_subject if entry.is_for(request)] for of_subject in entries]
-
-
-def _title_of(model: str) -> Words:
-    return str(capfirst(apps.get_model(model)._meta.verbose_name_plural))
 
 
 def tabs(request: HttpRequest) -> list[dict[str, Any]]:

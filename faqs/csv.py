@@ -156,13 +156,9 @@ def csv_lines(rows: Iterable[FaqRow]) -> Iterator[str]:
 
 def _csv_line(cells: Iterable[str]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\r\n").writerow([guarded(cell) for cell in cells])
+    # No spreadsheet takes a cell for a formula.
+    csv.writer(out, lineterminator="\r\n").writerow([f"'{each}" if _FORMULA.match(each) else each for each in cells])
     return out.getvalue()
-
-
-def guarded(cell: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
 def parse_csv(data: bytes | str) -> tuple[list[FaqRow], list[Failure]]:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -530,8 +530,8 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
 def _held(row: tuple[Any, ...], wrong: frozenset[str]) -> Held:
     pk, version, _status, _recipe, question, audience, created_at, confirmed_at, *rest = row
     review_on, is_scoped, _embedding = rest
-    key, confirmed = entry_key(pk, created_at), confirmed_at.timestamp()
-    return Held(pk, key, version, question, audience, confirmed, review_on, wrong, is_scoped)
+    key = (-int(created_at.timestamp() * 1_000_000), -pk)
+    return Held(pk, key, version, question, audience, confirmed_at.timestamp(), review_on, wrong, is_scoped)
 
 
 def _wrong_questions(**entries: Any) -> dict[int, frozenset[str]]:
@@ -541,10 +541,6 @@ def _wrong_questions(**entries: Any) -> dict[int, frozenset[str]]:
     for pk, asked in WrongPair.objects.filter(still, **entries).values_list("response_id", "question_hash"):
         found.setdefault(pk, set()).add(asked)
     return {pk: frozenset(asked) for pk, asked in found.items()}
-
-
-def entry_key(pk: int, created_at: datetime) -> EntryKey:
-    return (-int(created_at.timestamp() * 1_000_000), -pk)
 
 
 _arrays: FollowedCollections[_Array] = FollowedCollections("MEMORY_CACHE_BYTES")

@@ -76,7 +76,7 @@ def near_answers(
     of the questions, where they are known. An agent's acronyms and synonyms are one writing, and each form is looked up.
     """
     forms = read_forms([agent.pk])
-    others = forms.other_readings(questions)
+    others = list(filter(None, map(forms.other_reading, questions)))
     keys = [normalised_question(question) for question in (*questions, *others)]
     rows = LearnedResponse.objects.filter(agent=agent, question_key__in=keys)
     found = {

@@ -132,10 +132,6 @@ class Forms:
         swapped = _swapped(text, both_ways)
         return "" if swapped == text else swapped
 
-    def other_readings(self, texts: Iterable[str]) -> list[str]:
-        """The other readings of the texts, without empty ones."""
-        return [other for text in texts if (other := self.other_reading(text))]
-
     def one_writing(self, text: str) -> str:
         """The text with each long form made short: texts that differ by their forms alone become equal."""
         to_short, _both_ways = self._swaps

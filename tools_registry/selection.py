@@ -52,7 +52,8 @@ class WordIndex:
     """BM25 over the tools' words."""
 
     def __init__(self, specs: Sequence[ToolSpec]) -> None:
-        documents = [_counted(_tool_text(spec)) for spec in specs]
+        texts = ((spoken_name(s.name), s.description, *s.keywords, parameter_text(s), *s.examples) for s in specs)
+        documents = [_counted(" ".join(each)) for each in texts]
         self.size = len(documents)
         lengths = [sum(document.values()) for document in documents]
         mean = (sum(lengths) / self.size if self.size else 0.0) or 1.0
@@ -114,10 +115,6 @@ def best_positions(scores: Scores, limit: int) -> list[int]:
 def words_of(text: str) -> list[str]:
     """Folded beginnings of the words that say something, in French and in English."""
     return [word[:_STEM] for word in words(fold(text)) if len(word) > 1 and word not in _STOP_WORDS]
-
-
-def _tool_text(spec: ToolSpec) -> str:
-    return " ".join([spoken_name(spec.name), spec.description, *spec.keywords, parameter_text(spec), *spec.examples])
 
 
 def _meant(words_: Counter[str]) -> Counter[str]:

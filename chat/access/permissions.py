@@ -239,11 +239,6 @@ def start_conversation(
 KEY_USE_INTERVAL = timedelta(minutes=1)
 
 
-def not_expired() -> Q:
-    """Of keys: those without an end, or with one to come."""
-    return Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-
-
 def api_key_of(authorization: str) -> ApiKey:
     """The key of `/v1` that an `Authorization` header bears. Raises `ApiKeyError`."""
     missing = ApiKeyError("no key, or one that is unknown, revoked or expired")
@@ -263,7 +258,8 @@ def _borne(authorization: str, missing: ChatError, *, is_service: bool) -> ApiKe
     scheme, _space, secret = authorization.partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise missing
-    usable = ApiKey.objects.filter(not_expired(), is_revoked=False, is_service=is_service)
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+    usable = ApiKey.objects.filter(unexpired, is_revoked=False, is_service=is_service)
     key = _first(usable.filter(key_hash=secret_hash(secret.strip())), missing)
     now = timezone.now()
     if key.last_used_at is None or now - key.last_used_at >= KEY_USE_INTERVAL:

@@ -159,10 +159,6 @@ class EventLogs:
 _backends = BackendHandler("EVENT_LOGS", EventLogs)
 
 
-def event_logs() -> EventLogs:
-    return _backends["default"]
-
-
 #: Within this time a process sees that an answer of its own is to be stopped, when that was asked of another one.
 TURN_STOP_SECONDS = 1.0
 #: How often a reader of a turn that another process runs looks whether it has ended.
@@ -199,7 +195,7 @@ class Runner:
 
     @property
     def _logs(self) -> EventLogs:
-        return self._given_logs or event_logs()
+        return self._given_logs or _backends["default"]
 
     async def start(
         self, conversation: Conversation, asked: AskFrame, *, language: str, place: ExitStack | None = None

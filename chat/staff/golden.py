@@ -89,11 +89,6 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and len(value) <= _LONGEST
 
 
-def expected_of(row: Row) -> Row:
-    """The expectations of a valid row, without empty ones."""
-    return {key: row[key] for key in EXPECTATIONS if row.get(key) not in (None, "", [], False)}
-
-
 #: What is missing where an expectation is not met.
 _UNMET = {
     "answer_source": gettext_lazy("autre voie"),
@@ -176,7 +171,8 @@ def write_questions(golden_set: GoldenSet, rows: Iterable[Row]) -> None:
         for key, row in wanted.items():
             question = held.get(key) or GoldenQuestion(golden_set=golden_set, key=key)
             texts = {"question": row["question"].strip(), "note": str(row.get("note") or "")[:500]}
-            said = {**texts, "expected": expected_of(row)}
+            expected = {each: row[each] for each in EXPECTATIONS if row.get(each) not in (None, "", [], False)}
+            said = {**texts, "expected": expected}
             if changed := {name: value for name, value in said.items() if getattr(question, name) != value}:
                 vars(question).update(changed)
                 question.save()

@@ -260,7 +260,7 @@ def rejection(text: str, question: str, said: str) -> str:
         return "negation"
     if _beginnings(text) - _beginnings(known):
         return "new_word"
-    if _beginnings(asking_part(question)) - _beginnings(text) or set(_NUMBER.findall(question)) - set(
+    if _beginnings(without_openers(_folded(question))) - _beginnings(text) or set(_NUMBER.findall(question)) - set(
         _NUMBER.findall(text)
     ):
         return "lost_word"
@@ -452,11 +452,6 @@ def folded_words(text: str) -> list[str]:
     return _WORDS.findall(_folded(text))
 
 
-def asking_part(text: str) -> str:
-    """A message without the assents and thanks before what it asks."""
-    return without_openers(_folded(text))
-
-
 @lru_cache(maxsize=4096)
 def is_generic(word: str) -> bool:
     """Whether a folded word fits any subject."""
@@ -502,7 +497,8 @@ def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str
     if is_opened and not is_question and not _ASKS.search(core):
         return "assent"
     tokens = _TOKENS.findall(core)
-    if all(_chooses(token) for token in tokens):
+    chosen = _CHOICES | _DEFINITE_HEADS | _INDEFINITE
+    if all(token in chosen or token.isdigit() or len(token) == 1 for token in tokens):
         return "choice"
     is_answer = answer.rstrip().endswith("?") and not is_question
     if is_answer and len(tokens) <= _REPLY_WORDS and not _ASKS.search(core):
@@ -528,10 +524,6 @@ def subject_rule(core: str, said: str) -> str:
     if not specific:
         return "generic"
     return "definite" if _is_anaphoric(tokens, specific, _stems(said)) else ""
-
-
-def _chooses(token: str) -> bool:
-    return token in _CHOICES | _DEFINITE_HEADS | _INDEFINITE or token.isdigit() or len(token) == 1
 
 
 def _is_completed(rest: str) -> bool:

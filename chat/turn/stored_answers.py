@@ -347,7 +347,9 @@ def was_offered(question: str, history: Sequence[Exchange]) -> bool:
     if not history or line not in history[-1].answer:
         return False
     lines = history[-1].answer.split("\n")
-    return line in lines and (_is_asking(lines[0]) or _is_announced(lines[: lines.index(line)]))
+    return line in lines and (
+        _is_asking(lines[0]) or not _in_each_language(REFUSAL_OFFER).isdisjoint(lines[: lines.index(line)])
+    )
 
 
 def none_was_meant(question: str, history: Sequence[Exchange]) -> bool:
@@ -360,10 +362,6 @@ def none_was_meant(question: str, history: Sequence[Exchange]) -> bool:
 
 def _is_asking(answer: str) -> bool:
     return answer.partition("\n")[0] in _in_each_language(CLARIFICATION_INTRO)
-
-
-def _is_announced(lines: Sequence[str]) -> bool:
-    return not _in_each_language(REFUSAL_OFFER).isdisjoint(lines)
 
 
 def _in_each_language(text: str) -> set[str]:

@@ -99,7 +99,7 @@ class Comparison:
         #: Position in `first.items` → position in `second.items`.
         self.pairs: dict[int, int] = {}
         self._pair(lambda one, two: one.concept == two.concept)
-        self._pair(_is_same_quantity)
+        self._pair(lambda one, two: bool(one.quantity and two.quantity and one.quantity.matches(two.quantity)))
         self._pair(lambda one, two: _is_typing_error(one, two, self.lexicon))
         #: What found no partner on either side.
         self.rest_first = self._rest(first, second, self.pairs)
@@ -161,10 +161,6 @@ def is_negated_form(one: str, two: str, lexicon: Lexicon) -> bool:
         return False
     stem = lexicon.stem
     return any(stem(long) == stem(prefix + short) for prefix in lexicon.negative_prefixes)
-
-
-def _is_same_quantity(item: Item, other: Item) -> bool:
-    return bool(item.quantity and other.quantity and item.quantity.matches(other.quantity))
 
 
 def _is_typing_error(item: Item, other: Item, lexicon: Lexicon) -> bool:

@@ -49,7 +49,8 @@ _SENTENCE_END = frozenset(".?!:\n")
 def unified(text: str) -> str:
     """One way of writing the same characters."""
     text = unicodedata.normalize("NFKC", bounded_marks(text)).replace("’", "'").replace("ʼ", "'")
-    return _without_gloss(text)
+    # « DMP (dossier médical personnel) » names one thing twice: what spells out the acronym is left out.
+    return _GLOSS.sub(lambda m: m[1] if m[2][0].casefold() == m[1][0].casefold() and " " in m[2] else m[0], text)
 
 
 def plain(text: str, lexicon: Lexicon) -> str:
@@ -89,11 +90,6 @@ def names(text: str) -> frozenset[str]:
         if acronym or (word[0].isupper() and not starts):
             found.update(part for part in re.split(r"[-_]", fold(word)) if part)
     return frozenset(found - {"i", "je", "bonjour"})
-
-
-def _without_gloss(text: str) -> str:
-    """Leave out what spells out an acronym behind it: « DMP (dossier médical personnel) » names one thing twice."""
-    return _GLOSS.sub(lambda m: m[1] if m[2][0].casefold() == m[1][0].casefold() and " " in m[2] else m[0], text)
 
 
 def _signs(text: str) -> str:
@@ -398,7 +394,8 @@ def read_question(text: str, language: str) -> Reading:
         person=_person(words, written, lexicon),
         act=next((act for pattern, act in lexicon.acts if pattern.search(written)), ""),
         is_passive=not _PASSIVE.isdisjoint(words),
-        behind_being=_behind_being(words) | _participles(text, lexicon),
+        # « Quel (est l') agent signalé »: only the accent tells it from « quel agent signale ».
+        behind_being=_behind_being(words).union(map(fold, expressions.which_done.findall(text))),
         is_sequence=bool(expressions.sequence.search(written)),
         addresses=not lexicon.words.addressees.isdisjoint(words),
     )
@@ -472,11 +469,6 @@ def _behind_being(words: list[str]) -> frozenset[str]:
         and (word != "faire" or not _ONESELF.isdisjoint(words[max(i - 1, 0) : i]))
     )
     return frozenset(word for i in places for word in words[i + 1 : i + 4])
-
-
-def _participles(text: str, lexicon: Lexicon) -> frozenset[str]:
-    """« Quel (est l') agent signalé »: only the accent tells it from « quel agent signale »."""
-    return frozenset(map(fold, lexicon.expressions.which_done.findall(text)))
 
 
 def _person(words: list[str], written: str, lexicon: Lexicon) -> str:
