@@ -52,7 +52,7 @@ class CheckTests(PairFileTests):
         agent = make_agent(direct_answer_threshold=0.3)
         return run("check_pairs", str(self.file), "--agent", agent.slug, *words)
 
-    def test_each_row_says_whether_it_is_served_and_why_not(self) -> None:
+    def test_each_row_says_whether_it_is_served_and_why_not_and_the_summary_is_by_category(self) -> None:
         found = self.check(SAME, TRAP)
         served, refused = found["rows"]
         assert served["served"] is True
@@ -60,9 +60,7 @@ class CheckTests(PairFileTests):
         assert refused["served"] is False
         assert "2023 ≠ 2024" in refused["reasons"][0]
         assert 0 < refused["score"] < 1
-
-    def test_the_summary_is_by_category(self) -> None:
-        summary = self.check(SAME, TRAP)["summary"]
+        summary = found["summary"]
         assert set(summary) == {"politeness", "date"}
         assert set(summary["date"]) == FIGURES
         assert summary["politeness"]["hits"] == 1
@@ -120,7 +118,7 @@ class CalibrationTests(PairFileTests):
         assert row.direct_answer == report["proposed"]["direct_answer"]
         assert (row.hits, row.same_pairs, row.false_hits, row.different_pairs) == (1, 1, 0, 1)
 
-    def test_a_calibrated_model_serves_what_an_unknown_one_did_not(self) -> None:
+    def test_a_calibrated_model_serves_what_an_unknown_one_did_not_until_it_is_deleted(self) -> None:
         config = make_config(make_deployment(make_agent(direct_answer_threshold=None)))
         model = "hashing"
         assert thresholds_for(config, model=model).direct_answer is None
@@ -130,6 +128,10 @@ class CalibrationTests(PairFileTests):
         assert thresholds_for(config, model=report["model"]).direct_answer is not None
         row = run("check_pairs", str(self.file))["rows"][0]
         assert row["served"] is True
+        with self.captureOnCommitCallbacks(execute=True):
+            ThresholdCalibration.objects.all().delete()
+        load_calibrations()
+        assert threshold_profile(report["model"]) is None
 
     def test_a_calibration_of_one_agent_is_its_own(self) -> None:
         agent = make_agent(direct_answer_threshold=None)
@@ -137,15 +139,6 @@ class CalibrationTests(PairFileTests):
         report = self.calibrate("--pairs", str(self.file), "--agent", agent.slug)
         load_calibrations()
         assert threshold_profile(report["model"], agent.slug) is not None
-        assert threshold_profile(report["model"]) is None
-
-    def test_a_deleted_calibration_switches_off_again(self) -> None:
-        self.write(SAME, TRAP)
-        report = self.calibrate("--pairs", str(self.file))
-        load_calibrations()
-        with self.captureOnCommitCallbacks(execute=True):
-            ThresholdCalibration.objects.all().delete()
-        load_calibrations()
         assert threshold_profile(report["model"]) is None
 
     def test_a_dry_run_keeps_nothing(self) -> None:
