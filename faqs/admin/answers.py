@@ -225,7 +225,8 @@ class LearnedResponseAdmin(StaffAdmin):
         return super().changelist_view(request, context)
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        is_draft = row is not None and row.status == LearnedStatus.TO_REVIEW
+        # As it is stored: where approving it was refused, the row is another already.
+        is_draft = LearnedResponse.objects.filter(pk=row and row.pk, status=LearnedStatus.TO_REVIEW).exists()
         return {"may_approve": is_draft and self.has_change_permission(request, row)}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:

@@ -64,8 +64,12 @@ class EditorTest(TestCase):
         page = self.save().content.decode()
         assert "Contradiction" in page
         assert LearnedResponse.objects.count() == 1
-        self.save(save_anyway="on")
-        assert LearnedResponse.objects.count() == 2
+        draft = make_learned(self.agent, question="Brouillon ?", status=LearnedStatus.TO_REVIEW)
+        refused = self.save(draft, status="to_review", _approve="1")
+        self.assertContains(refused, "Contradiction")
+        self.assertContains(refused, "Enregistrer et approuver")  # The way on is still there.
+        self.save(draft, save_anyway="on")
+        assert fresh(draft).question == QUESTION
 
     def test_answer_that_a_colleague_changed_meanwhile_is_not_overwritten(self) -> None:
         row = make_learned(self.agent, question="Où garer un vélo ?", answer="Devant.")
