@@ -7,7 +7,7 @@ stands in the first.
 import ctypes
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -130,12 +130,12 @@ def _end_to_end(group: list[Rule]) -> list[Rule]:
 #: More slots than this are squared paper or a drawing.
 _MOST_SLOTS = 20_000
 #: White space, in sizes of the letters, that parts two columns.
-_GUTTER = 0.6
+_GUTTER = 0.4
 #: Lines of two columns of running text are longer than most cells, in characters.
 _PROSE = 34
 #: Of a table without rules: white space between two rows, in sizes of the letters; how much of its width is written;
-#: characters in the cells of one column.
-_ROW_GAP, _MOST_FILLED, _LONGEST_CELLS = 1.6, 0.65, 30
+#: lines of a cell.
+_ROW_GAP, _MOST_FILLED, _MOST_LINES = 1.6, 0.65, 8
 #: How much of a slot's side a rule must run along to close it.
 _CLOSED = 0.5
 
@@ -210,8 +210,8 @@ class _Grid:
             return None
         if len(self._rules.level) <= 3 and rows <= 2:
             # Only the header is ruled off: the rows are those of the text.
-            return _by_text(inside, xs, (xs[0], ys[0], xs[-1], ys[-1]))
-        cells = self._cells()
+            return _by_text(text_rows(inside), xs, (xs[0], ys[0], xs[-1], ys[-1]))
+        cells = self._cells(inside)
         texts: dict[int, list[Line]] = {}
         for line in inside:
             texts.setdefault(cells[self._slot(line)], []).append(line)
@@ -225,15 +225,19 @@ class _Grid:
         columns, rows = len(self._xs) - 1, len(self._ys) - 1
         return max(0, min(row, rows - 1)) * columns + max(0, min(column, columns - 1))
 
-    def _cells(self) -> list[int]:
+    def _cells(self, lines: Sequence[Line]) -> list[int]:
         """For each slot, row by row, the first slot of its cell."""
         xs, ys = self._xs, self._ys
         columns = len(xs) - 1
         cells = list(range(columns * (len(ys) - 1)))
+        in_row: dict[int, list[Line]] = {}
+        for line in lines:
+            in_row.setdefault(bisect_right(ys, line.middle) - 1, []).append(line)
         for row in range(len(ys) - 1):
             for column in range(columns):
                 slot = row * columns + column
-                if column and not _is_closed(self._rules.upright, xs[column], ys[row], ys[row + 1]):
+                is_closed = column and _is_closed(self._rules.upright, xs[column], ys[row], ys[row + 1])
+                if column and not is_closed and not _is_parted(in_row.get(row, ()), xs[column]):
                     cells[slot] = cells[slot - 1]
                 elif row and not _is_closed(self._rules.level, ys[row], xs[column], xs[column + 1]):
                     cells[slot] = cells[slot - columns]
@@ -284,8 +288,16 @@ def _is_closed(rules: Sequence[Rule], at: float, start: float, end: float) -> bo
     return covered >= _CLOSED * (end - start)
 
 
+def _is_parted(lines: Sequence[Line], x: float) -> bool:
+    """Whether text stands on both sides of a place, cell by cell, and none over it: rows without a ground of their own."""
+    sides = [line.x0 >= x - NEAR for line in lines if line.x1 <= x + NEAR or x - NEAR <= line.x0 <= x + line.size]
+    is_over = any(line.x0 < x - NEAR and line.x1 > x + NEAR for line in lines)
+    return sides == sorted(sides) and len(set(sides)) > 1 and not is_over
+
+
 def _unruled(lines: Sequence[Line]) -> Iterator[Table]:
     """Tables of white space alone: rows one below the other that have their parts in the same columns, far apart."""
+    order = {id(line): at for at, line in enumerate(lines)}
     group: list[list[Line]] = []
     for row in [*text_rows([line for line in lines if not line.turned]), []]:
         near = group and row and row[0].y0 - group[-1][0].y1 <= _ROW_GAP * row[0].size
@@ -293,44 +305,62 @@ def _unruled(lines: Sequence[Line]) -> Iterator[Table]:
         if row and (near or not group) and (len(row) > 1 or is_alone):
             group.append(row)
             continue
-        while group and len(group[-1]) < 2:
+        while group and len(group[-1]) < 2 and not _is_within(group[-1], sum(group[:-1], []), order):
             group.pop()
-        if table := _spaced_table(group):
+        if table := _spaced_table(group, order):
             yield table
         group = [row] if len(row) > 1 else []
 
 
 def _is_cell(line: Line, rows: Sequence[Sequence[Line]]) -> bool:
     """Whether a text alone in its row goes on with a cell above it, or names the rows below in the first column."""
-    places = [each for row in rows[-3:] for each in row if len(row) > 1]
-    after = min((each.x0 for each in places if each.x0 > line.x0 + 2), default=line.x1)
-    return any(abs(each.x0 - line.x0) < 2 for each in places) and line.x1 <= after
+    beside = [each.x0 for row in rows[-3:] for each in row if len(row) > 1]
+    after = min((x0 for x0 in beside if x0 > line.x0 + 2), default=line.x1)
+    return line.x1 <= after and any(abs(each.x0 - line.x0) < 2 for row in rows[-_MOST_LINES:] for each in row)
 
 
-def _spaced_table(rows: Sequence[Sequence[Line]]) -> Table | None:
+def _is_within(row: Sequence[Line], above: Sequence[Line], order: Mapping[int, int]) -> bool:
+    """Whether the file sets a row before the end of what is above it: lines of the same cells."""
+    return min(order[id(line)] for line in row) < max((order[id(line)] for line in above), default=0)
+
+
+def _cell_by_cell(
+    rows: Sequence[list[Line]], starts: Sequence[float], order: Mapping[int, int]
+) -> Sequence[list[Line]]:
+    """The rows, lines of wrapped cells together where the file is written cell by cell; else as they are."""
+    joined: list[list[Line]] = []
+    for row in rows:
+        if joined and _is_within(row, joined[-1], order):
+            joined[-1] = sorted([*joined[-1], *row], key=lambda line: order[id(line)])
+        else:
+            joined.append(list(row))
+    # Two columns of a page are no rows: the file sets the one before the other.
+    written = [(number, bisect_right(starts, line.x0 + 1)) for number, row in enumerate(joined) for line in row]
+    at = [order[id(line)] for row in joined for line in row]
+    return joined if 2 < len(joined) < len(rows) and at == sorted(at) and written == sorted(written) else rows
+
+
+def _spaced_table(rows: Sequence[list[Line]], order: Mapping[int, int]) -> Table | None:
     cells = [line for row in rows for line in row]
     if len(rows) < 3 or sum(len(row) > 1 for row in rows) < 3:
         return None
     box = min(c.x0 for c in cells), rows[0][0].y0, max(c.x1 for c in cells), max(c.y1 for c in rows[-1])
     starts = _columns(cells)
-    columns = [{bisect_right(starts, cell.x0 + 1) for cell in row} for row in rows]
+    wrapped = _cell_by_cell(rows, starts, order)
+    columns = [{bisect_right(starts, cell.x0 + 1) for cell in row} for row in wrapped]
     shares = [sum(c.x1 - c.x0 for c in row) / (box[2] - box[0]) for row in rows if len(row) > 1]
     lengths = (
         median(len(c.text) for c in cells if bisect_right(starts, c.x0 + 1) == n + 1) for n in range(len(starts))
     )
-    alone = sum(len(row) == len(places) for row, places in zip(rows, columns, strict=True))
+    alone = sum(len(row) == len(places) for row, places in zip(wrapped, columns, strict=True))
     filled = sum(2 * len(places) > len(starts) for places in columns)
     # Columns of running text fill their width; words that only stand apart have no columns.
-    if (
-        len(starts) < 2
-        or median(shares) > _MOST_FILLED
-        or min(alone, filled) < 0.8 * len(rows)
-        or max(lengths) > _PROSE
-    ):
+    is_text = median(shares) > _MOST_FILLED or alone < 0.8 * len(rows) or max(lengths) > _PROSE
+    if len(starts) < 2 or filled < 0.8 * len(wrapped) or (is_text and wrapped is rows):
         return None
     if not any(re.search(r"\w", cell.text) for row in rows for cell in row[:1]):
         return None  # bullets, far from their items
-    return _by_text(cells, [*starts, box[2]], box)
+    return _by_text(wrapped, [*starts, box[2]], box)
 
 
 def _columns(lines: Sequence[Line]) -> list[float]:
@@ -356,11 +386,13 @@ def text_rows(lines: Sequence[Line]) -> list[list[Line]]:
     return [sorted(row, key=lambda line: line.x0) for row in rows]
 
 
-def _by_text(lines: Sequence[Line], xs: Sequence[float], box: tuple[float, float, float, float]) -> Table | None:
+def _by_text(
+    found_rows: Sequence[list[Line]], xs: Sequence[float], box: tuple[float, float, float, float]
+) -> Table | None:
     """The rows of the text; one with an empty first column goes on with the row above."""
     rows: list[list[list[Line]]] = []
     above: list[Line] = []
-    for found in text_rows(lines):
+    for found in found_rows:
         cells: list[list[Line]] = [[] for _column in xs[:-1]]
         for line in found:
             column = bisect_right(xs, line.x0 + 1) - 1
@@ -376,7 +408,7 @@ def _by_text(lines: Sequence[Line], xs: Sequence[float], box: tuple[float, float
         return None
     texts = [[cell_text(cell) for cell in row] for row in rows]
     sources = [[line for cell in row for line in cell] for row in rows]
-    return Table(_without_empty_columns(texts), sources, lines[0].page, *box, tuple(xs))
+    return Table(_without_empty_columns(texts), sources, above[0].page, *box, tuple(xs))
 
 
 def cell_text(lines: Sequence[Line]) -> str:

@@ -9,7 +9,7 @@ from fpdf.enums import EncryptionMethod
 from PIL import Image
 from pytest_django.fixtures import Settings
 
-from knowledge.readers.base import ParsedDocument
+from knowledge.readers.base import ParsedDocument, table_row
 from knowledge.readers.registry import parse_document
 from tests.unit.knowledge.readers.office_files import refusal
 
@@ -233,6 +233,27 @@ def test_box_around_a_note_is_no_table() -> None:
     pdf.rect(50, 80, 400, 60)
     put(pdf, 60, 100, PHRASE[:60])
     assert [block.kind for block in read(pdf).blocks] == ["prose"]
+
+
+@pytest.mark.parametrize("grounds", [(), (0, 1, 3)], ids=["no rule", "grounds"])
+def test_wrapped_cells_are_one_row_where_the_file_is_written_cell_by_cell(grounds: tuple[int, ...]) -> None:
+    pdf, xs = page(), (60, 200, 420)
+    rows = [
+        ("Prestation", "Conditions", "Prix"),
+        ("Mariage à la|mairie annexe", "Livret de famille et deux témoins|majeurs munis de leurs|pièces", "120 euros"),
+        ("Location de la|salle des fêtes", "Chèque de caution remis|quinze jours avant", "350 euros"),
+        ("Prêt de tables", "Retrait le vendredi matin, retour|le lundi", "gratuit"),
+    ]
+    pdf.rect(56, 88, 440, 120) if grounds else None
+    for row, cells in enumerate(rows):
+        top, bottom = (88, 105, 148, 178, 208)[row : row + 2]
+        for column, cell in enumerate(cells):
+            if row in grounds:
+                pdf.rect(xs[column] - 4, top, (140, 220, 80)[column], bottom - top)
+            for line, part in enumerate(cell.split("|")):
+                put(pdf, xs[column], top + 12 + 13 * line, part)
+    table = next(block.text for block in read(pdf).blocks if block.kind == "table")
+    assert table.splitlines()[2:] == [table_row(cell.replace("|", " ") for cell in cells) for cells in rows[1:]]
 
 
 def test_running_head_with_the_chapter_and_the_page_is_removed() -> None:
