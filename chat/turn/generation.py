@@ -106,6 +106,8 @@ class Asked:
     sources: Sequence[Mapping[str, Any]]
     previous_question: str = ""
     previous_answer: str = ""
+    #: `strict_answers`: also an answer of few words has them from what it cites.
+    is_strict: bool = False
 
 
 #: What is shown to nobody, also where nothing can be quoted in its place.
@@ -181,7 +183,7 @@ def _whole(source: Mapping[str, Any]) -> str:
 
 def _is_unvouched(text: str, asked: Asked) -> bool:
     """Whether an answer is the model's own word: no passage has a name of the question, or those that the answer cites
-    have less than half of the words that it adds to the question, or of all its words where they are about another subject.
+    have less than half of the words that it adds to the question, or of all its few words and are about another subject.
 
     A sentence that the answer is not there needs no passage. Passages of another language are not compared.
     """
@@ -191,9 +193,10 @@ def _is_unvouched(text: str, asked: Asked) -> bool:
     stems = content_stems(CITATION.sub("", _YES_NO.sub("", text)))
     held = content_stems("\n".join([*map(_whole, passages), asked.previous_answer]))
     added = stems - content_stems(asked.question)
-    if not stems or 2 * len(added & held) < len(added):
+    least = 0 if asked.is_strict else _STATEMENT
+    if len(added) >= least and (not stems or 2 * len(added & held) < len(added)):
         return True
-    if 2 * len(stems & held) < len(stems) and is_of_another_subject(text, asked):
+    if 2 * len(stems & held) < max(1, len(stems)) and (not cited(text) or is_of_another_subject(text, asked)):
         return True
     given = "\n".join([*map(_whole, asked.sources), asked.previous_question, asked.previous_answer])
     return not _stems(" ".join(re.findall(_NAME, asked.question))) <= _stems(given)
@@ -312,7 +315,7 @@ async def _check(turn: TurnInProgress, writing: "_Writing") -> None:
     checked = written if cited(written) else answer.text
     answer.defect = defect(writing.reply, checked, asked, by_tool=bool(answer.rounds))
     is_elsewhere = is_of_another_subject(answer.text, asked)
-    if is_elsewhere and turn.config.strict_answers and not (answer.rounds or is_refusal(answer.text)):
+    if is_elsewhere and asked.is_strict and not (answer.rounds or is_refusal(answer.text)):
         answer.defect = answer.defect or "other_subject"
     if answer.defect:
         turn.trace.step("check", answer.defect, detail=answer.text[:MOST_REASONING])
@@ -347,7 +350,8 @@ class _Writing:
     def asked(self, sources: Sequence[Mapping[str, Any]]) -> Asked:
         last = self.turn.history[-1] if self.turn.history else None
         before = (last.question, last.answer) if last else ("", "")
-        return Asked(self.turn.asked.question, self.language, self.is_sure, sources, *before)
+        is_strict = self.turn.config.strict_answers
+        return Asked(self.turn.asked.question, self.language, self.is_sure, sources, *before, is_strict)
 
     async def write(self, window: int | None, *, again: bool = False) -> None:
         turn, context, toolbox = self.turn, self.turn.context, self.turn.toolbox

@@ -1,5 +1,7 @@
 """What vouches for an answer: the passages that it cites, or those that say each of its statements."""
 
+from dataclasses import replace
+
 import pytest
 
 from agents.llm.base import Reply
@@ -47,13 +49,18 @@ def test_statement_that_a_passage_says_cites_it_where_the_answer_cites_nothing(w
         ("Comptez en tout 45 €, frais compris.", ""),
         ("45 € [2].", "only_number"),
         ("À [1] et [2] [1] - Stages [2] - Tarifs", "only_header"),
-        ("À la fin des stages [1].", "unvouched"),
+        ("À la fin des stages [1].", ""),
         ("Le stage se prépare avec des rayons ultraviolets [1].", "unvouched"),
         ("Oui.", "unvouched"),
     ],
 )
 def test_answer_that_nothing_vouches_for_is_none(written: str, found: str) -> None:
     assert defect(Reply(text=written, model=""), written, ASKED) == found
+
+
+def test_answer_of_few_words_has_them_from_what_it_cites_where_staff_are_strict() -> None:
+    strict = replace(ASKED, is_strict=True)
+    assert defect(Reply(text="", model=""), "À la fin des stages [1].", strict) == "unvouched"
 
 
 @pytest.mark.parametrize(
