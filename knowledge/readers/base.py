@@ -7,8 +7,9 @@ document's title is in no heading path. Parsers raise `UnreadableDocumentError` 
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 from pathlib import PurePath
 from typing import Literal, NamedTuple
@@ -62,6 +63,13 @@ _NO_TITLE = re.compile(
     r"(?:document|doc|classeur|book|workbook|présentation(?: powerpoint)?|(?:powerpoint )?presentation|untitled|"
     r"sans (?:titre|nom)|scan|numérisation|image|img|mod[eè]le|template|brouillon|draft)[\s_-]*\d*",
     re.IGNORECASE,
+)
+#: Dots, at least four, that lead to a page number; what lists of such lines are called.
+_LEADER = re.compile(r"\s*(?:[.·…_]\s?){4,}\s*(?:\d{1,4}|[ivxlc]{1,7})?\s*$")
+_CONTENTS = re.compile(r"(?:table des mati[eè]res|sommaire|(?:table of )?contents)\W*", re.IGNORECASE)
+_NUMBERING = re.compile(
+    r"^(?:(?:chapter|chapitre|part|partie|appendix|annexe|section)\s+)?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[A-Z]|[IVXLC]+)[.:)]?\s+(?=\S)",
+    re.I,
 )
 
 
@@ -140,20 +148,21 @@ class Outline:
     def heading(self, level: int, text: str, *, anchor: str = "", is_part: bool = False) -> None:
         """Open a section under a plain text. The first heading of level 1 is the document's title, unless it `is_part`."""
         text = one_line(text)
-        if len(text) > MAX_HEADING_CHARACTERS:
-            # It would stand above every passage of its section.
+        if len(text) > MAX_HEADING_CHARACTERS or is_leader(text):
+            # It would stand above every passage of its section, or is a line of a list of contents.
             self.add(text)
             return
         if not text:
             return
-        if level == 1 and not self.title and not is_part:
+        is_contents = _CONTENTS.fullmatch(text) is not None
+        if level == 1 and not self.title and not is_part and not is_contents:
             self._close(1)
             self.title = text
             return
         self._close(level)
         for parent in self._stack:
             parent.used = True
-        self._stack.append(_Heading(level, text, anchor))
+        self._stack.append(_Heading(level, text, anchor, used=is_contents))
 
     def item(self, text: str, *, depth: int = 0, mark: str = "-") -> None:
         """Add an item to the list that ends where anything else is added; a mark that Markdown does not know is text."""
@@ -179,6 +188,16 @@ class Outline:
             "diapositive %(slides)s : masquée, ignorée", "diapositives %(slides)s : masquées, ignorées", len(slides)
         )
         self.notices += [said % {"slides": some_numbers(slides)}] if slides else []
+
+    def name_comments(self, places: Sequence[int | str], sheet: str = "") -> None:
+        """Say where what people noted for each other stands, or how many notes there are."""
+        if places:
+            self.notices.append(sheet + _("commentaires ignorés : %(places)s") % {"places": some_numbers(places)})
+
+    def add_around(self, texts: Iterable[str]) -> None:
+        """Add what stands around pages, but for their numbers, once and below no heading."""
+        self.leave_sections()
+        self.add("\n\n".join(dict.fromkeys(text for text in texts if not is_page_count(text))))
 
     def infer_headings(self, *texts: str) -> None:
         """Set the guessed headings below the real ones; the caller has prose to put under them."""
@@ -210,6 +229,8 @@ class Outline:
     def finish(self, *, filename: str, source_type: SourceType, title: str = "") -> ParsedDocument:
         """The document; its title: the first heading of level 1, else `title` or the heading of all, else its name."""
         self._close(0)
+        titles = {title_key(heading) for block in self.blocks for heading in block.headings}
+        self.blocks = [b for b in self.blocks if not all(leads_to(line, titles) for line in b.text.split("\n"))]
         if not self.blocks:
             raise UnreadableDocumentError(
                 f"{filename}: no text", public_message=_("Ce document ne contient aucun texte.")
@@ -255,6 +276,23 @@ class Outline:
                         anchor=heading.anchor or self.anchor,
                     )
                 )
+
+
+@lru_cache(maxsize=4096)
+def title_key(text: str) -> str:
+    """A title as it is compared: letters and digits, without its number."""
+    bare = _NUMBERING.sub("", text)
+    return re.sub(r"[\W_]+", "", bare.casefold()) or text.casefold().strip()
+
+
+def is_leader(line: str) -> bool:
+    return len(line) <= MAX_HEADING_CHARACTERS and _LEADER.search(line) is not None
+
+
+def leads_to(line: str, titles: Container[str]) -> bool:
+    """Whether a line is one of a list of contents: its dots lead to the page of one of the titles."""
+    bare = _LEADER.sub("", line) if is_leader(line) else line
+    return (bare != line and (not bare or title_key(bare) in titles)) or bool(_CONTENTS.fullmatch(bare.strip("* ")))
 
 
 def _undoubled(block: Block, title: str) -> Block:

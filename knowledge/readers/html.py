@@ -18,7 +18,7 @@ from bs4.element import NavigableString
 from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
-from knowledge.readers.base import Outline, ParsedDocument, one_line, outline_text, page_name
+from knowledge.readers.base import Outline, ParsedDocument, one_line, outline_text, page_name, title_key
 from knowledge.readers.markup import (
     HEADINGS,
     TAKEN_OUT,
@@ -69,7 +69,7 @@ def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> Pa
     soup = tree_of(_decode_page(data, filename=filename))
     title = one_line(soup.title.get_text()) if soup.title else ""
     outline = Outline()
-    links = _Links(soup, filename, pages)
+    links = Links(soup, filename, pages)
     _drop_permalinks(soup)
     _write_styles_out(soup)
     drop_unread(soup)
@@ -77,7 +77,7 @@ def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> Pa
         outline.notices.append(_("tableaux : cellules masquées, ignorées : %(count)d") % {"count": hidden})
     whole = soup.get_text(" ", strip=True)
     _drop_furniture(soup)
-    pointers = _drop_pointers(soup, links)
+    pointers = drop_pointers(soup, links)
     links.complete()
     outline.struck = take_out_marks(soup)
     if not soup.get_text(strip=True) and not pointers:  # a page of nothing else
@@ -185,7 +185,7 @@ def _is_furniture(tag: Tag) -> bool:
 
 
 @dataclass(slots=True)
-class _Links:
+class Links:
     """Where the links of one page lead; made of a whole page, before anything is taken out."""
 
     soup: BeautifulSoup
@@ -242,9 +242,9 @@ class _Counts(NamedTuple):
     own: int = 0
 
 
-def _counts(soup: BeautifulSoup, links: _Links) -> dict[int, _Counts]:
+def _counts(soup: BeautifulSoup, links: Links) -> dict[int, _Counts]:
     """The counts of every tag of the page, by its identity; each text is looked at once, however deep it is."""
-    labels = {one_line(tag.get_text()).casefold() for tag in tags_named(soup, _LABELS)}
+    labels = {title_key(one_line(tag.get_text())) for tag in tags_named(soup, _LABELS)}
     found: dict[int, _Counts] = {}
     for tag in reversed(list(remaining_tags(soup))):
         parts = (found[id(child)] for child in tag.children if isinstance(child, Tag))
@@ -253,7 +253,7 @@ def _counts(soup: BeautifulSoup, links: _Links) -> dict[int, _Counts]:
         characters = counts.characters + sum(len(text) for text in texts if re.search(r"\w", text))
         counts = counts._replace(characters=characters, headings=counts.headings + (tag.name in HEADINGS))
         if tag.name == "a" and not counts.links and characters:
-            counts = counts._replace(own=one_line(tag.get_text()).casefold() not in labels)
+            counts = counts._replace(own=title_key(one_line(tag.get_text())) not in labels)
             if address := attribute(tag, "href"):
                 target = links.target(address)
                 is_local = target in ("", page_name(links.name))
@@ -262,7 +262,7 @@ def _counts(soup: BeautifulSoup, links: _Links) -> dict[int, _Counts]:
     return found
 
 
-def _drop_pointers(soup: BeautifulSoup, links: _Links) -> int:
+def drop_pointers(soup: BeautifulSoup, links: Links) -> int:
     """Take out parts that only lead elsewhere, but for a mark; returns how many links led to pages read as well."""
     counts = _counts(soup, links)
     pointers = 0

@@ -23,7 +23,7 @@ from markdown_it.token import Token
 
 from knowledge.models import SourceType
 from knowledge.readers.base import Outline, ParsedDocument, bare_text, clean_text, one_line, raised
-from knowledge.readers.html import drop_unread
+from knowledge.readers.html import Links, drop_pointers, drop_unread
 from knowledge.readers.markup import (
     HEADINGS,
     MarkupReader,
@@ -61,13 +61,13 @@ _TEMPLATE_TEXT = re.compile(
     r"""\b(?:title|titre|caption|alt|text|content|description)["']?\s*[=:]\s*(?:"([^"]*)"|'([^']*)')"""
 )
 _JSON = re.compile(r"^[ \t]*([\[{][\"{\[].*[\]}])[ \t]*$", re.MULTILINE)
-#: What only says how the page is made: a list of contents, an import of MDX, attributes (Jekyll, Pandoc, MkDocs) at the
+#: What only says how the page is made: a list of contents, an import of MDX, what a word is short for, attributes (Jekyll, Pandoc, MkDocs) at the
 #: end of a line, behind a link, an image, an icon or emphasis, or at the head of an item.
 _ATTRIBUTES = (
     r"\{(?::|[ \t]*(?:(?=[#.])|(?:align|class|width|height|style|target|rel|title|loading)=))[^{}`\n]{0,200}\}"
 )
 _SETTING = re.compile(
-    r"""^[ \t]*\[\[?_?(?i:toc)_?\]?\][ \t]*$|^import[ \t]+(?:[\w*]+|\{[\w, ]{0,200}\})[ \t]+from[ \t]+["'][^"'\n]{1,200}["'];?[ \t]*$"""
+    r"""^[ \t]*\[\[?_?(?i:toc)_?\]?\][ \t]*$|^import[ \t]+(?:[\w*]+|\{[\w, ]{0,200}\})[ \t]+from[ \t]+["'][^"'\n]{1,200}["'];?[ \t]*$|^\*\[[^\]\n]{1,80}\]:[^\n]*$"""
     rf"|(?<![ \t])[ \t]*{_ATTRIBUTES}[ \t]*$|(?<=[)\]*_:>]){_ATTRIBUTES}|(?<=^- ){_ATTRIBUTES}|(?<=^\d\. ){_ATTRIBUTES}",
     re.MULTILINE,
 )
@@ -100,6 +100,8 @@ _NO_EMPHASIS = re.compile(
     r"(?<=[a-zà-ÿ])\*{4}(?=[a-zà-ÿ])|^\*{4}(?=[^*\s`])|(?<=[a-zà-ÿ])\*\* \*\*(?=[\w:])", re.I | re.M
 )
 _LATE_END = re.compile(r"(?<!\*)\*\*(?=[^\s*])([^*\n]{1,200}?)([ \t]+)\*\*(?=[\s:.,;!?)]|\Z)")
+#: Emphasis that a program escaped.
+_ESCAPED_BOLD = re.compile(r"\\\*\\\*(?=[^\s*\\])([^*\n]{1,200}?)(?<=[^\s\\])\\\*\\\*")
 #: What a program calls a picture whose author wrote nothing.
 _PICTURE_NAME = re.compile(r"[^\n]{0,200}\.(?:png|jpe?g|gif|svg|webp|avif)", re.IGNORECASE)
 _MOST_ALIKE = 3
@@ -121,6 +123,7 @@ def parse_markdown(data: bytes, *, filename: str) -> ParsedDocument:
     if found["plain"]:
         outline.notices.append(_("Trop de signes de mise en forme : une partie est lue comme un texte simple."))
     drop_unread(soup)
+    drop_pointers(soup, Links(soup, filename, ()))
     pictures = tags_named(soup, ("img",))
     often = Counter(attribute(image, "alt") for image in pictures)
     for image in pictures:
@@ -258,6 +261,7 @@ def _untemplated(text: str, *, printed: bool, wrapped: bool) -> str:
     text = _TEMPLATE.sub(_shown_text, _COMPONENT.sub("", text))
     text = _PRINTED.sub("", text) if printed else text
     text = _NO_EMPHASIS.sub(lambda found: " " * (" " in found[0]), _BOX.sub(_box_title, text))
+    text = _ESCAPED_BOLD.sub(r"**\1**", text)
     text = _LATE_END.sub(r"**\1**\2", _BREAK.sub(lambda found: found[1] or "", text))
     return _JSON.sub(_json_text, _SETTING.sub("", text))
 

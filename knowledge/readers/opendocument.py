@@ -8,7 +8,7 @@ import io
 import re
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -16,17 +16,7 @@ from django.utils.translation import gettext as _
 from lxml import etree
 
 from knowledge.models import SourceType
-from knowledge.readers.base import (
-    Outline,
-    ParsedDocument,
-    Run,
-    clean_text,
-    counted,
-    is_page_count,
-    joined,
-    one_line,
-    table_text,
-)
+from knowledge.readers.base import Outline, ParsedDocument, Run, clean_text, counted, joined, one_line, table_text
 from knowledge.readers.number_formats import shown
 from knowledge.readers.office import MALFORMED_ARCHIVE, damaged, within
 from knowledge.readers.spreadsheet import Budget, Row, name_unread, read_sheet
@@ -94,6 +84,8 @@ def parse_opendocument(data: bytes, *, filename: str) -> ParsedDocument:
             reader.sheets(body[0], Budget(filename))
         else:
             reader.document(body[0])
+        notes = len(list(body.iter(_full("office:annotation"))))
+        outline.name_comments([notes][:notes])
         title = trees["meta.xml"].findtext(f".//{_full('dc:title')}") if "meta.xml" in trees else ""
     except MALFORMED_ARCHIVE as error:
         raise damaged(filename, error) from error
@@ -165,16 +157,15 @@ class _Reader:
             self._outline.struck.append(" ".join(deleted.itertext()))
         self.blocks(body)
         self._read_beside()
-        self._outline.leave_sections()
-        for tree in self._trees:
-            texts = (
-                self.text(line)
-                for page in tree.iter(_full("style:master-page"))
-                for around in page
-                if _short(around.tag).startswith(("style:header", "style:footer"))
-                for line in around.iter(_full("text:p"))
-            )
-            self._outline.add("\n\n".join(dict.fromkeys(text for text in texts if not is_page_count(text))))
+        self._outline.add_around(self._around())
+
+    def _around(self, names: Container[str] | None = None) -> Iterator[str]:
+        """The headers and footers that are shown, of the pages of these names or of all."""
+        for page in (page for tree in self._trees for page in tree.iter(_full("style:master-page"))):
+            for around in page if names is None or _get(page, "style:name") in names else ():
+                is_shown = _get(around, "style:display") != "false"
+                if is_shown and _short(around.tag).startswith(("style:header", "style:footer")):
+                    yield from map(self.text, around.iter(_full("text:p")))
 
     def blocks(self, parent: Any) -> None:
         for element in parent:
@@ -340,6 +331,8 @@ class _Reader:
         value = _get(cell, "office:value")
         if not text and value:
             text = shown(float(value), "General")
+        if led := re.match(r'of:=HYPERLINK\("([^"]+)"', _get(cell, "table:formula")):
+            text = joined([Run(text, link=led[1])], [])
         run = self._styled("table-cell", _get(cell, "table:style-name"), Run(""))
         if text and run and run.is_struck:
             self._outline.struck.append(text)
@@ -347,6 +340,7 @@ class _Reader:
         return text
 
     def sheets(self, body: Any, budget: Budget) -> None:
+        pages = set()
         for table in body.iterchildren(_full("table:table")):
             name = one_line(_get(table, "table:name"))
             if self._styles.value("table", _get(table, "table:style-name"), "table:display") == "false":
@@ -364,6 +358,8 @@ class _Reader:
             self._beside.clear()
             name_unread(self._outline, name, [at for at, holds in hidden.items() if holds], hidden_rows, [])
             read_sheet(self._outline, name, rows, budget)
+            pages.add(self._styles.value("table", _get(table, "table:style-name"), "style:master-page-name"))
+        self._outline.add_around(self._around(pages))
 
 
 def _is_in_note(line: Any, holder: Any) -> bool:

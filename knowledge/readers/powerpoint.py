@@ -88,6 +88,8 @@ class _Slide:
         self._outline.leave_sections()
         self._outline.heading(1 if opens else 2, " ".join(self._lines(title)) if title is not None else "")
         self._arranged(shape for shape in self._slide.shapes if title is None or shape._element is not title._element)
+        if any(relation.reltype.endswith("/comments") for relation in self._slide.part.rels.values()):
+            self._outline.name_comments([1], f"{self._place} : ")
         if self._slide.has_notes_slide:
             for shape in self._slide.notes_slide.shapes:
                 if shape.has_text_frame and _placeholder(shape) not in _UNREAD:

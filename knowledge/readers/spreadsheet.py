@@ -135,17 +135,19 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
         file = io.BytesIO(as_plain(data))
         workbook = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False, rich_text=True)
         title = workbook.properties.title or ""
+        around: list[str] = []
         for sheet in workbook.worksheets:
             if sheet.sheet_state != "visible":
                 outline.notices.append(_("feuille « %(name)s » : masquée, ignorée") % {"name": one_line(sheet.title)})
                 continue
             areas: list[Any] = []
             links: dict[str, str] = {}
-            rows = list(_rows(sheet, budget, areas, links, outline))
+            rows = list(_rows(sheet, budget, areas, links, outline, around))
             _link(rows, links)
             _fill_down(rows, areas, budget)
             read_sheet(outline, one_line(sheet.title), rows, budget)
-            _read_boxes(outline, sheet)
+            _read_beside(outline, sheet)
+        outline.add_around(around)
     except MALFORMED_ARCHIVE as error:
         raise damaged(filename, error) from error
     return outline.finish(filename=filename, source_type=SourceType.XLSX, title=title)
@@ -170,8 +172,12 @@ class _Parser(WorkSheetParser):  # type: ignore[misc]
         return cell
 
 
-def _rows(sheet: Any, budget: Budget, areas: list[Any], links: dict[str, str], outline: Outline) -> Iterator[Row]:
-    """The rows that hold something; the areas of cells merged downwards, which stand after them, are added to `areas`."""
+def _rows(
+    sheet: Any, budget: Budget, areas: list[Any], links: dict[str, str], outline: Outline, around: list[str]
+) -> Iterator[Row]:
+    """The rows that hold something; what stands after them is added: areas of cells merged downwards, links, and what is
+    printed around pages, without the codes of numbers, dates and names.
+    """
     with sheet._get_source() as source:
         parser = _Parser(source, sheet)
         hidden: set[int] = set()
@@ -201,6 +207,10 @@ def _rows(sheet: Any, budget: Budget, areas: list[Any], links: dict[str, str], o
         merged = parser.merged_cells.mergeCell if parser.merged_cells else ()
         areas.extend(area for area in merged if area.max_row > area.min_row)
         links.update(parser.links)
+        if pages := getattr(parser, "HeaderFooter", None):
+            parts = [part for name in pages.__elements__ if (part := getattr(pages, name))]
+            sides = [side.text for part in parts for side in (part.left, part.center, part.right) if side.text]
+            around += [clean_text(re.sub(r"&(?:\[\w+\]|[A-Z]|(?=&))", "", side)).strip() for side in sides]
         if found := [link for link in parser.hyperlinks.hyperlink if link.id]:
             targets = {relation.Id: relation.Target for relation in _related(sheet)}
             links.update((link.ref.split(":")[0], targets.get(link.id, "")) for link in found)
@@ -212,11 +222,16 @@ def _related(sheet: Any) -> Iterator[Any]:
     yield from get_dependents(archive, path) if path in archive.namelist() else ()
 
 
-def _read_boxes(outline: Outline, sheet: Any) -> None:
-    """The text boxes that lie over a sheet, after its cells."""
+def _read_beside(outline: Outline, sheet: Any) -> None:
+    """The text boxes that lie over a sheet, after its cells; comments are named."""
     for relation in _related(sheet):
-        if relation.Type.endswith("/drawing"):
-            outline.add("\n\n".join(paragraphs(parsed_xml(sheet.parent._archive.read(relation.Target)))))
+        kind = relation.Type.rpartition("/")[2]
+        tree = parsed_xml(sheet.parent._archive.read(relation.Target)) if kind in ("drawing", "comments") else None
+        if kind == "drawing":
+            outline.add("\n\n".join(paragraphs(tree)))
+        elif tree is not None:
+            places = [comment.get("ref", "") for comment in tree.iter("{*}comment")]
+            outline.name_comments(places, _("feuille « %(name)s » : ") % {"name": one_line(sheet.title)})
 
 
 def name_unread(

@@ -14,7 +14,7 @@ from charset_normalizer import from_bytes
 from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
-from knowledge.readers.base import Outline, ParsedDocument, asks, bare_text, clean_text, unreadable
+from knowledge.readers.base import Outline, ParsedDocument, asks, bare_text, clean_text, is_leader, unreadable
 
 #: Lines longer than this were not broken by hand at a margin.
 _WIDEST_MARGIN = 120
@@ -132,7 +132,7 @@ def join_lines(lines: Sequence[str], *, width: int) -> list[str]:
     previous = ""
     for line in lines:
         fits = len(previous) + 1 + len(line.split(maxsplit=1)[0] if line.strip() else "") <= (0.8 * width)
-        deliberate = fits or _BULLET.match(line) or _QA_MARK.match(line) or asks(previous)
+        deliberate = fits or _BULLET.match(line) or _QA_MARK.match(line) or asks(previous) or is_leader(previous)
         if paragraphs and previous and not deliberate:
             paragraphs[-1] += " " + line.strip()
         else:

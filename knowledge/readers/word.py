@@ -18,17 +18,7 @@ from docx.table import Table
 from docx.text.paragraph import Paragraph
 
 from knowledge.models import SourceType
-from knowledge.readers.base import (
-    Outline,
-    ParsedDocument,
-    Run,
-    clean_text,
-    counted,
-    is_page_count,
-    joined,
-    one_line,
-    table_text,
-)
+from knowledge.readers.base import Outline, ParsedDocument, Run, clean_text, counted, joined, one_line, table_text
 from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn, parsed_xml, within
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
@@ -97,8 +87,9 @@ class _Reader:
             self._beside += [self._notes.pop(number, "") for number in _note_numbers(part)]
         self._beside += self._notes.values()
         self._end_list()
-        outline.leave_sections()
-        outline.add("\n\n".join(dict.fromkeys(self._around_pages())))
+        outline.add_around(self._around_pages())
+        notes = len(list(self._document.element.body.iter(f"{_W}commentReference")))
+        outline.name_comments([notes][:notes])
         return outline
 
     def _end_list(self) -> None:
@@ -108,7 +99,7 @@ class _Reader:
         self._outline.end_list()
 
     def _around_pages(self) -> Iterator[str]:
-        """The paragraphs of the headers and footers that are shown, but for counts of pages."""
+        """The paragraphs of the headers and footers that are shown."""
         has_even = self._document.settings.odd_and_even_pages_header_footer
         for section in self._document.sections:
             shown = [section.header, section.footer]
@@ -118,8 +109,7 @@ class _Reader:
                 shown += [section.even_page_header, section.even_page_footer]
             for around in shown:
                 if not around.is_linked_to_previous:
-                    texts = (self._text(Paragraph(node, around)) for node in around._element.iter(f"{_W}p"))
-                    yield from (text for text in texts if not is_page_count(text))
+                    yield from (self._text(Paragraph(node, around)) for node in around._element.iter(f"{_W}p"))
 
     def _paragraph(self, part: Any) -> None:
         outline, style = self._outline, part.style.name if part.style is not None else ""

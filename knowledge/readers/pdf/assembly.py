@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from knowledge.readers.base import MAX_HEADER_ROWS, Outline, PlacedLine, table_text
-from knowledge.readers.pdf.layout import Page, title_key
+from knowledge.readers.pdf.layout import Page
 from knowledge.readers.pdf.lines import Line
 from knowledge.readers.pdf.tables import Table
 
@@ -39,7 +39,6 @@ class Assembler:
         self._words = {word.casefold() for line in lines for word in re.findall(r"\w+-\w+", line.text)}
         self._list: list[str] = []
         self._list_page = 0
-        self._heading = ""
 
     def _read_sizes(self, lines: Sequence[Line]) -> None:
         larger = {line.size for line in lines if self._is_larger(line)}
@@ -102,10 +101,7 @@ class Assembler:
         self._flush_list()
         lines = self._lines(index, count)
         text = self._joined(lines)
-        # A title page repeats the cover, a chapter's first page its part.
-        if title_key(text) not in (self._heading, title_key(self._outline.title)):
-            self._outline.heading(level, text)
-        self._heading = title_key(text)
+        self._outline.heading(level, text)
         self._place(lines, is_title=True)
         return count
 
@@ -156,7 +152,6 @@ class Assembler:
         self._outline.add(table_text(rows), kind="table", page=first.page)
         for source in sources:
             self._place(source)
-        self._heading = ""
         return count
 
     # Text
@@ -184,7 +179,6 @@ class Assembler:
     def _paragraph(self, lines: list[Line]) -> None:
         text = self._joined(lines)
         self._place(lines)
-        self._heading = ""
         if match := _BULLET.match(text):
             mark = match[0].strip()
             self._list.append(f"{mark if mark[0].isdigit() else '-'} {text[match.end() :]}")

@@ -6,10 +6,10 @@ its return; a list of contents by its dots and by the titles that it names.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
+from knowledge.readers.base import is_leader, leads_to, title_key
 from knowledge.readers.pdf.lines import Line
 from knowledge.readers.pdf.tables import Table
 
@@ -71,21 +71,7 @@ _PLACE_SHARE = 0.4
 _RETURNS = 3
 _RETURNS_THERE = 2
 _PAGE_NUMBER = re.compile(r"(?:page\s*)?[-–—]?\s*(?:\d{1,4}|[ivxlc]{1,7})\s*(?:(?:/|sur|of)\s*\d{1,4})?\s*[-–—]?", re.I)
-#: Dots, at least four, that lead to a page number.
-_LEADER = re.compile(r"\s*(?:[.·…_]\s?){4,}\s*(?:\d{1,4}|[ivxlc]{1,7})?\s*$")
 _DOTS = re.compile(r"\s*(?:[.·…_]\s?){6,}\s*")
-_CAPTION = re.compile(r"^(?:table|tableau|tabelle|tabla|figure|abbildung|fig\.)\s+[\d.]+\s*[-–—:.]?\s*", re.I)
-_NUMBERING = re.compile(
-    r"^(?:(?:chapter|chapitre|part|partie|appendix|annexe|section)\s+)?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[A-Z]|[IVXLC]+)[.:)]?\s+(?=\S)",
-    re.I,
-)
-
-
-@lru_cache(maxsize=4096)
-def title_key(text: str) -> str:
-    """A title as it is compared: letters and digits, without its number."""
-    bare = _NUMBERING.sub("", text)
-    return re.sub(r"[\W_]+", "", bare.casefold()) or text.casefold().strip()
 
 
 def drop_running_heads(pages: Sequence[Page]) -> None:
@@ -133,15 +119,10 @@ def _pattern(line: Line) -> str:
 
 def drop_contents(pages: Sequence[Page]) -> None:
     """Lines that lead to a page of a title which is in the document itself go; other leaders are shortened."""
-    lines = [line for page in pages for line in page.lines if not _LEADER.search(line.text)]
-    known = {title_key(_CAPTION.sub("", line.text)) for line in lines}
+    lines = [line for page in pages for line in page.lines if not is_leader(line.text)]
+    known = {title_key(line.text) for line in lines}
     for page in pages:
-        page.items = [item for item in page.items if isinstance(item, Table) or not _leads_to(item, known)]
+        page.items = [item for item in page.items if isinstance(item, Table) or not leads_to(item.text, known)]
         for line in page.lines:
             # What leads to no title may be a price: it keeps its number.
             line.text = _DOTS.sub(" … ", line.text).strip()
-
-
-def _leads_to(line: Line, titles: Collection[str]) -> bool:
-    bare = _LEADER.sub("", line.text)
-    return bare != line.text and (not bare or title_key(bare) in titles)

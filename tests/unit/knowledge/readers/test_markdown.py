@@ -87,11 +87,25 @@ def test_items_without_bullets_stay_a_list_under_their_lead_in() -> None:
         ("****En** **quelques étapes", "En quelques étapes"),
         ("**Important **: lisez. a **b** c **d** e", "**Important** : lisez. a **b** c **d** e"),
         (*2 * ("Carte **** **** 1234, mot de passe : ****, 2 ** 3 ** 4, 10:30:45, C:\\Users\\",),),
+        ("\\*\\*Ouvert :\\*\\* 9 h, 5 \\* 3\n*[CCAS]: centre communal", "**Ouvert :** 9 h, 5 \\* 3"),
         ("> Réservé aux parents / tuteurs", "Réservé aux parents / tuteurs"),
     ],
 )
 def test_what_editors_leave_between_the_words_is_not_shown(written: str, read: str) -> None:
     assert "|".join(block.text for block in parse(f"# T\n\n{written}").blocks) == read
+
+
+def test_lists_of_contents_are_not_read() -> None:
+    linked = "## Sommaire\n\n- [Dossier](#1)\n- [Délai](#2)\n- [Recours](#3)\n\n"
+    parts = "".join(f"## {at}. {name}\n\nDe {at}.\n\n" for at, name in enumerate(["Dossier", "Délai", "Recours"], 1))
+    dotted = "Sommaire\n\nDossier ........ 2\nDélai ........ 3\nCafé ........ 4\n\n"
+    assert [block.text for block in parse(f"# T\n\n{linked}{parts}").blocks] == ["De 1.", "De 2.", "De 3."]
+    assert [block.text for block in parse_document((dotted + parts).encode(), filename="a.txt").blocks] == [
+        "Café ........ 4",
+        "De 1.",
+        "De 2.",
+        "De 3.",
+    ]
 
 
 def test_line_behind_an_item_is_a_paragraph_where_lines_have_no_margin() -> None:

@@ -110,6 +110,7 @@ def test_notes_struck_hidden_and_deleted_text_and_links_are_told_from_the_text()
     assert [block.text for block in parsed.blocks] == ["Repas : 4 (1) €, voir [ici](https://v.example/f)", "Sauf août."]
     assert parsed.notices == (
         "section « Brouillon » : masquée, ignorée",
+        "commentaires ignorés : 1",
         "texte barré, laissé de côté : « Gratuit », « 12 € » (2)",
     )
 
@@ -135,10 +136,19 @@ def test_cells_over_rows_and_columns_are_given_where_they_reach() -> None:
     assert parsed.blocks[0].text.splitlines()[2:] == ["| A | 1 € | 2 € |", "| A | 3 € | 4 € |"]
 
 
-def test_headers_and_footers_are_read_once() -> None:
-    page = "<style:master-page><style:header><text:p>Note n° 17</text:p></style:header></style:master-page>"
-    parsed = text("<text:p>Texte.</text:p>", page + page)
+def test_headers_and_footers_of_texts_and_sheets_are_read_once() -> None:
+    page = (
+        "<style:master-page style:name='{}'><style:header><text:p>{}</text:p></style:header>"
+        "<style:footer style:display='false'><text:p>Non</text:p></style:footer></style:master-page>"
+    )
+    pages = 2 * page.format("P", "Note n° 17")
+    parsed = text("<text:p>Texte.</text:p>", pages)
     assert [block.text for block in parsed.blocks] == ["Texte.", "Note n° 17"]
+    style = '<style:style style:name="T" style:family="table" style:master-page-name="P"/>' + page.format("Q", "Autre")
+    link = cell("ici", 'table:formula=\'of:=HYPERLINK("https://v.example/f";"ici")\'')
+    table = f'<table:table table:style-name="T">{rows(link)}</table:table>'
+    read = parse_document(packed("spreadsheet", table, styles=style + pages), filename="a.ods")
+    assert [block.text for block in read.blocks] == ["[ici](https://v.example/f)", "Note n° 17"]
 
 
 def test_sheet_says_what_it_shows_and_what_is_hidden_is_noticed() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import openpyxl
 import pytest
+from openpyxl.comments import Comment
 from pytest_django.fixtures import Settings
 
 from knowledge.models import SourceType
@@ -95,6 +96,17 @@ def test_hidden_sheet_is_left_out_and_noticed() -> None:
     parsed = read(workbook)
     assert "secret" not in parsed.blocks[-1].text
     assert "Interne" in parsed.notices[0]
+
+
+def test_headers_and_footers_are_read_and_comments_named() -> None:
+    workbook = make_workbook(**SMALL)
+    [sheet] = workbook.worksheets
+    sheet.oddHeader.left.text, sheet.oddHeader.right.text = "Régie && Cie", "Page &P sur &N"
+    sheet.oddFooter.center.text = "Contact : poste 4410"
+    sheet["B2"].comment = Comment("Gratuit pour nous", "Anne")
+    parsed = read(workbook)
+    assert parsed.blocks[-1].text == "Régie & Cie\n\nContact : poste 4410"
+    assert parsed.notices == (f"feuille « {sheet.title} » : commentaires ignorés : B2",)
 
 
 def test_text_box_over_a_sheet_is_read_after_its_cells() -> None:
