@@ -49,7 +49,7 @@ class MetricsTests(LibraryCase):
 
     async def test_turns_are_counted_by_their_exit(self) -> None:
         for question, source, calls in ((KNOWN, "direct_qa", 0), (NEAR, "llm", 1)):
-            added = await self._counted(question, "Oui [1].")
+            added = await self._counted(question, "Elles se réservent à l’accueil [1].")
             assert added[f"repondant_turns_total[('source', '{source}'), ('status', 'done')]"] == 1
             assert added[f"repondant_turn_seconds_count[('source', '{source}')]"] == 1
             assert added["repondant_first_text_seconds_count[]"] == 1
