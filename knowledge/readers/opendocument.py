@@ -35,7 +35,7 @@ _SPACES = {prefix: space for space, prefix in _PREFIXES.items()}
 _UNREAD = frozenset(
     "office:annotation office:forms text:tracked-changes text:table-of-content text:illustration-index "
     "text:table-index text:object-index text:user-index text:alphabetical-index text:note-citation text:ruby-text "
-    "text:page-number text:page-count draw:object draw:image svg:title svg:desc".split()
+    "text:page-number text:page-count text:sheet-name draw:object draw:image svg:title svg:desc".split()
 )
 _ROWS, _COLUMNS = (
     [f"{{{_SPACES['table']}}}{name}" for name in (f"table-header-{part}s", f"table-{part}s", f"table-{part}-group")]

@@ -71,12 +71,6 @@ def test_what_is_nested_or_repeated_takes_no_square_of_it(text: str, name: str) 
         assert read(text, name).drafts
 
 
-def test_nested_words_are_kept() -> None:
-    text = "".join(f"<ul><li>mot{depth}" for depth in range(300))
-    kept = " ".join(draft.content for draft in read(text, "x.html").drafts)
-    assert [f"mot{depth}" for depth in range(300) if f"mot{depth}" not in kept] == []
-
-
 def test_a_document_is_cut_and_says_so(settings: Settings) -> None:
     settings.MAX_DOCUMENT_CHUNKS = 100
     found = read("question,answer\n" + "".join(f"Quoi {i} ?,a\n" for i in range(500)), "x.csv")

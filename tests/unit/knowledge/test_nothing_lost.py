@@ -17,6 +17,7 @@ from pptx import Presentation
 from knowledge.chunking import chunk_document
 from knowledge.readers.registry import parse_document
 from tests.unit.knowledge.readers.office_files import saved
+from tests.unit.knowledge.readers.test_opendocument import packed
 
 #: What is written around a number that makes every word another.
 _SHAPES = st.sampled_from(["mot{}", "\\df{}", "C:\\Users\\bob{}", "__init{}__", "a{}*b", "été{}", "x{}|y", "<t{}>"])
@@ -156,17 +157,36 @@ def pdf(parts: Parts) -> bytes:
     return bytes(printed.output())
 
 
-@pytest.mark.parametrize("write", [html, md])
-@given(parts=_parts)
-@hypothesis_settings(max_examples=60, deadline=None)
-def test_every_word_of_a_text_is_in_its_passages_in_order(write: Writer, parts: Parts) -> None:
-    check(write, parts)
+def rows_of(words: list[str]) -> str:
+    cells = (f"<table:table-cell><text:p>{escape(word)}</text:p></table:table-cell>" for word in ("c", *words))
+    beside = "<table:table-cell><text:p>r</text:p></table:table-cell>"
+    return "".join(f"<table:table-row>{cell}{beside}</table:table-row>" for cell in cells)
 
 
-@pytest.mark.parametrize("write", [docx, pptx, xlsx])
+def odt(parts: Parts) -> bytes:
+    forms = {"heading": '<text:h text:outline-level="2">{}</text:h>', "table": "<table:table>{}</table:table>"}
+    inner = [rows_of(words) if kind == "table" else escape(" ".join(words)) for kind, words in parts]
+    written = (forms.get(kind, "<text:p>{}</text:p>") for kind, _words in parts)
+    return packed("text", "".join(form.format(each) for form, each in zip(written, inner, strict=True)))
+
+
+def ods(parts: Parts) -> bytes:
+    sheets = (f'<table:table table:name="T{at}">{rows_of(words)}</table:table>' for at, (_, words) in enumerate(parts))
+    return packed("spreadsheet", "".join(sheets))
+
+
+def csv(parts: Parts) -> bytes:
+    return ("c;d\n" + "".join(f"{word};r\n" for _kind, words in parts for word in words)).encode()
+
+
+def txt(parts: Parts) -> bytes:
+    return "\n\n".join(("\n- " if kind == "list" else " ").join(["", *words]) for kind, words in parts).encode()
+
+
+@pytest.mark.parametrize("write", [html, md, txt, csv, docx, pptx, xlsx, odt, ods])
 @given(parts=_parts)
-@hypothesis_settings(max_examples=15, deadline=None)
-def test_every_word_of_an_office_file_is_in_its_passages_in_order(write: Writer, parts: Parts) -> None:
+@hypothesis_settings(max_examples=20, deadline=None)
+def test_every_word_of_a_file_is_in_its_passages_in_order(write: Writer, parts: Parts) -> None:
     check(write, parts)
 
 

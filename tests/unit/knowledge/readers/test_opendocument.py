@@ -139,7 +139,8 @@ def test_cells_over_rows_and_columns_are_given_where_they_reach() -> None:
 def test_headers_and_footers_of_texts_and_sheets_are_read_once() -> None:
     page = (
         "<style:master-page style:name='{}'><style:header><text:p>{}</text:p></style:header>"
-        "<style:footer style:display='false'><text:p>Non</text:p></style:footer></style:master-page>"
+        "<style:footer><text:p><text:sheet-name>???</text:sheet-name></text:p></style:footer>"
+        "<style:footer-left style:display='false'><text:p>Non</text:p></style:footer-left></style:master-page>"
     )
     pages = 2 * page.format("P", "Note n° 17")
     parsed = text("<text:p>Texte.</text:p>", pages)

@@ -221,18 +221,3 @@ def test_prompt_of_an_empty_field_is_no_text() -> None:
     )
     document.add_paragraph("Date :")._p.append(parse_xml(control))
     assert read(document).blocks[0].text == "Date :"
-
-
-def test_headers_and_footers_are_read_once_without_counts_of_pages() -> None:
-    document = docx.Document()
-    document.add_heading("Congés", 2)
-    document.add_paragraph("Avant le 31 mars.")
-    for section in (document.sections[0], document.add_section()):
-        section.header.is_linked_to_previous = False
-        section.header.paragraphs[0].text = "Note n° 2026-17"
-        section.footer.paragraphs[0].text = "Page 1 sur 3"
-    blocks = read(document).blocks
-    assert [(block.headings, block.text) for block in blocks] == [
-        (("Congés",), "Avant le 31 mars."),
-        ((), "Note n° 2026-17"),
-    ]
