@@ -463,7 +463,6 @@ class ToolSourceAdmin(StaffAdmin):
     list_filter = ("kind", "is_active")
     list_select_related = False
     search_fields = ("name", "slug", "url")
-    prepopulated_fields: ClassVar = {"slug": ("name",)}
     conditional_fields: ClassVar = {
         "command": "kind == 'mcp_stdio'",
         "url": "kind != 'mcp_stdio'",

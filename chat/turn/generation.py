@@ -190,7 +190,7 @@ def _is_unvouched(text: str, asked: Asked) -> bool:
     passages = [each for each in _cited_passages(text, asked) if passage_language(each["text"]) in ("", asked.language)]
     if not passages or is_refusal(text):
         return False
-    stems = content_stems(CITATION.sub("", _YES_NO.sub("", text)))
+    stems = content_stems(_CODE.sub(" ", CITATION.sub("", _YES_NO.sub("", text))))
     held = content_stems("\n".join([*map(_whole, passages), asked.previous_answer]))
     added = stems - content_stems(asked.question)
     least = 0 if asked.is_strict else _STATEMENT
