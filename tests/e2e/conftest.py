@@ -168,6 +168,7 @@ def troubles_of(page: Page) -> list[str]:
 @pytest.fixture
 def page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
     """The home page for a new visitor; the test fails on a script error or a breach of the page's policy."""
+    live_site.model.forget_replies()
     with visiting(browser, viewport={"width": 1280, "height": 800}) as context:
         page = context.new_page()
         troubles = troubles_of(page)

@@ -13,8 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, Rou
 
 from tests.e2e.accessibility import violations
 from tests.e2e.conftest import LiveSite, troubles_of, visiting
-from tests.e2e.test_chat_page import TELEWORK, cited
-from tests.e2e.test_reading_page import RICH
+from tests.e2e.test_chat_page import TELEWORK
 from tests.servers.loopback import LoopbackServer, QuietHandler
 
 KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
@@ -306,7 +305,6 @@ def test_axe_finds_nothing_in_any_state_of_the_widget(
     field = frame.locator("#question")
     expect(field).to_be_focused()
     found += violations(page, "widget welcome", frame=page.frames[-1])
-    live_site.model.script(cited([RICH]))
     field.fill(TELEWORK)
     field.press("Enter")
     expect(frame.get_by_text("Sources").first).to_be_visible()

@@ -554,6 +554,11 @@ class ModelServer:
         with self._changed:
             self._replies.extend(replies)
 
+    def forget_replies(self) -> None:
+        """Drop the replies that nobody has asked for."""
+        with self._changed:
+            self._replies.clear()
+
     def wait_for_disconnects(self, count: int, *, timeout: float = 60.0) -> bool:
         """Wait until `count` clients went away in the middle of a response."""
         with self._changed:
