@@ -21,7 +21,7 @@ from agents.errors import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, RequestedCall, StreamChunk
 from agents.llm.openai import OpenAILanguageModel
 from tests.scripted import ScriptedLLM, ScriptedReply
 from tests.servers.model_server import ModelReply, ModelServer
@@ -70,9 +70,6 @@ class Stage:
 
         chunks: list[StreamChunk] = self.run(story)
         return chunks
-
-    def complete(self, options: GenerationOptions = OPTIONS) -> Reply:
-        return self.model.complete(MESSAGES, options)
 
 
 def _declared(call: RequestedCall) -> dict[str, str]:
@@ -123,19 +120,17 @@ def test_streamed_text_comes_in_order_and_the_whole_reply_once_and_last(stage: S
 def test_complete_gives_the_same_reply_as_the_stream(stage: Stage) -> None:
     stage.say(["É", "t", "é 🎉"])
     stage.say(["É", "t", "é 🎉"])
-    assert stage.complete() == stage.stream()[-1].final
+    assert stage.model.complete(MESSAGES, OPTIONS) == stage.stream()[-1].final
 
 
-def test_tools_are_asked_for_in_streamed_and_whole_replies(stage: Stage) -> None:
+def test_tools_are_asked_for(stage: Stage) -> None:
     parameters = {"type": "object", "properties": {"city": {"type": "string"}}}
     function = {"name": "weather", "description": "Weather of a city.", "parameters": parameters}
     options = GenerationOptions(tools=({"type": "function", "function": function},))
     calls = [RequestedCall("call_1", "weather", '{"city": "Évry"}'), RequestedCall("call_2", "weather", "{}")]
     assert stage.model.supports_tools
     stage.call_tools(["Je regarde."], calls)
-    stage.call_tools(["Je regarde."], calls)
     final = stage.stream(options=options)[-1].final
-    assert final == stage.complete(options)
     assert final is not None
     assert (final.text, list(final.tool_calls)) == ("Je regarde.", calls)
     stage.say(["Il pleut."])
@@ -149,11 +144,9 @@ def test_tools_are_asked_for_in_streamed_and_whole_replies(stage: Stage) -> None
 
 def test_an_empty_reply_is_a_reply(stage: Stage) -> None:
     stage.say([])
-    stage.say([])
-    chunks = stage.stream()
-    assert len(chunks) == 1
-    assert chunks[0].final is not None
-    assert chunks[0].final.text == stage.complete().text == ""
+    [chunk] = stage.stream()
+    assert chunk.final is not None
+    assert chunk.final.text == ""
 
 
 def test_the_model_of_the_options_wins_over_the_default(stage: Stage) -> None:
@@ -165,11 +158,9 @@ def test_the_model_of_the_options_wins_over_the_default(stage: Stage) -> None:
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_failure_raises_the_projects_error_while_streaming(stage: Stage, kind: type[LLMError]) -> None:
-    """And when completing."""
-    for ask in (stage.stream, stage.complete):
-        stage.fail(kind)
-        with pytest.raises(kind):
-            ask()
+    stage.fail(kind)
+    with pytest.raises(kind):
+        stage.stream()
 
 
 def test_closing_a_stream_early_ends_it_and_the_next_call_works(stage: Stage) -> None:

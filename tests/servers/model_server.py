@@ -52,7 +52,7 @@ class ModelReply:
     error_after: int | None = None
     """Send an `error` object in the stream, then end."""
     malformed_after: int | None = None
-    """Send an event that is not JSON (0: also the body of an unstreamed reply)."""
+    """Send an event that is not JSON."""
     keep_alive_comments: bool = False
     send_done: bool = True
 
@@ -113,10 +113,6 @@ def check_chat_request(body: Body, *, refused: frozenset[str] = frozenset()) -> 
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise _Refusal(400, "you must provide a model parameter", "model")
-    if not isinstance(body.get("stream", False), bool):
-        raise _Refusal(400, "'stream' must be a boolean.", "stream")
-    if "stream_options" in body and not body.get("stream"):
-        raise _Refusal(400, "'stream_options' is only allowed when 'stream' is on.", "stream_options")
     _check_numbers(body)
     _check_messages(body.get("messages"))
     _check_tools(body)
@@ -244,25 +240,6 @@ def _usage(body: Body, reply: ModelReply) -> dict[str, int]:
     prompt = sum(len(text_of(m).split()) for m in body["messages"])
     done = len(reply.tokens)
     return {"prompt_tokens": prompt, "completion_tokens": done, "total_tokens": prompt + done}
-
-
-def _completion(body: Body, reply: ModelReply) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(reply.tokens)}
-    if reply.tool_calls:
-        message["content"] = message["content"] or None
-        message["tool_calls"] = [
-            {"id": call["id"], "type": "function", "function": {name: call[name] for name in ("name", "arguments")}}
-            for call in reply.tool_calls
-        ]
-    choice = {"index": 0, "message": message, "finish_reason": _finish_reason(reply)}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": body["model"],
-        "choices": [choice],
-        "usage": _usage(body, reply),
-    }
 
 
 def _finish_reason(reply: ModelReply) -> str:
@@ -419,10 +396,11 @@ class _Connection(asyncio.Protocol):
 
     def _chat(self, path: str, headers: Mapping[str, str], body: Body) -> None:
         check_chat_request(body, refused=self._server.refused)
+        if body.get("stream") is not True:
+            raise _Refusal(400, "Only streams are scripted.", "stream")
         reply = self._server._next_reply(body)
         self._server._record(Call(path, body, reply.status, headers))
-        begin = self._begin_stream if body.get("stream") else self._send_whole
-        self._later(reply.delay, lambda: begin(body, reply))
+        self._later(reply.delay, lambda: self._begin_stream(body, reply))
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
         if seconds <= 0:
@@ -434,26 +412,6 @@ class _Connection(asyncio.Protocol):
         if path.startswith("/v1/"):
             self._server._record(Call(path, body, refusal.status, headers))
         self._send_json(refusal.status, refusal.body())
-
-    def _failed(self, reply: ModelReply) -> bool:
-        if reply.status == 200:
-            return False
-        extra = {} if reply.retry_after is None else {"Retry-After": f"{reply.retry_after:g}"}
-        refusal = _Refusal(reply.status, reply.error_message, None, reply.error_code)
-        self._send_json(reply.status, refusal.body(), extra)
-        return True
-
-    def _send_whole(self, body: Body, reply: ModelReply) -> None:
-        if self._failed(reply) or reply.hang_after is not None:
-            return
-        if reply.cut_after is not None:
-            self.close()
-        elif reply.malformed_after is not None:
-            self._send(200, b'{"choices": [', "application/json", {})
-        elif reply.error_after is not None:
-            self._send_json(200, _Refusal(500, reply.error_message, None, reply.error_code).body())
-        else:
-            self._send_json(200, _completion(body, reply))
 
     def _send_json(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
         self._send(status, json.dumps(body).encode(), "application/json", headers or {})
@@ -474,8 +432,10 @@ class _Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def _begin_stream(self, body: Body, reply: ModelReply) -> None:
-        if self._failed(reply):
-            return
+        if reply.status != 200:
+            extra = {} if reply.retry_after is None else {"Retry-After": f"{reply.retry_after:g}"}
+            refusal = _Refusal(reply.status, reply.error_message, None, reply.error_code)
+            return self._send_json(reply.status, refusal.body(), extra)
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
         self._write(head + b"Cache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n")
         stream = _Stream(self, _stream_steps(body, reply), reply)
