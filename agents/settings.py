@@ -155,12 +155,6 @@ class Knobs:
         True,
         tab=_("Demande de précision"),
     )
-    clarification_band: float = knob(
-        _("bande de précision"), _("Écart sous le seuil de réponse directe, proposé."), 0.0, _RATIO
-    )
-    clarification_margin: float = knob(
-        _("écart entre propositions"), _("Au-delà, rien d’autre n’est proposé."), 0.1, _RATIO
-    )
     page_refresh_hours: int = knob(
         _("relecture des pages du web"), _("En heures. 0 : jamais."), 24, (0, 8_760), tab=_("Pages du web")
     )

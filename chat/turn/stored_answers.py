@@ -236,6 +236,8 @@ def _place(passage: Passage) -> str:
 
 #: Options are among so many first passages, so that there are no more of them either.
 FIRST_PASSAGES = 3
+#: How far below the threshold of direct answers the first option may score, and the others below the first.
+OPTIONS_BAND, OPTIONS_MARGIN = 0.0, 0.1
 #: What a question may leave open: « adulte », « en 2024 ».
 _OPEN_KINDS = frozenset(("scope", "number", "date", "unit", "name"))
 CLARIFICATION_INTRO = gettext_noop("Votre question peut se comprendre de plusieurs façons. Vouliez-vous dire :")
@@ -319,18 +321,12 @@ def _options(turn: TurnInProgress) -> list[Passage]:
     if last is not None and last.question == asked.question and _is_asking(last.answer):
         turn.trace.step("clarification", "asked_before")
         return []
-    options = options_for(
-        asked.text,
-        turn.found,
-        thresholds=thresholds,
-        band=config.clarification_band,
-        margin=config.clarification_margin,
-    )
+    options = options_for(asked.text, turn.found, thresholds=thresholds, band=OPTIONS_BAND, margin=OPTIONS_MARGIN)
     turn.trace.step(
         "clarification",
         "asked" if options else "not_ambiguous",
         score=options[0].score if options else None,
-        threshold=round(threshold - config.clarification_band, 4),
+        threshold=round(threshold - OPTIONS_BAND, 4),
         detail="\n".join(option.question for option in options),
     )
     return options

@@ -64,3 +64,12 @@ class TestModeOfObservation:
         assert fresh(deployment).config_overlay == {}
         served = [(each.direct_answers, each.memory) for each in make_config(fresh(deployment)).of_each_agent]
         assert served == [(False, True), (False, False), (True, True)]
+
+
+@pytest.mark.django_db
+def test_bounds_of_an_offer_leave_what_a_site_stored(capsys: pytest.CaptureFixture[str]) -> None:
+    agent = make_agent(slug="a", settings={"clarification_band": 0.3, "match_count": 4})
+    drop = import_module("agents.migrations.0031_two_fewer_settings").drop
+    drop(apps, mock.Mock(**{"connection.alias": "default"}))
+    assert fresh(agent).settings == {"match_count": 4}
+    assert "Agent a" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Message, Role
 from chat.protocol import Sources
 from chat.staff.explanation import explain_trace
+from chat.turn import stored_answers
 from chat.turn.stored_answers import CLARIFICATION_INTRO
 from tests.factories import (
     add_document,
@@ -159,11 +160,10 @@ class SameQuestionTests(TestCase):
         assert "Voyez chaque lieu." in listener.text
 
 
+@mock.patch.multiple(stored_answers, OPTIONS_BAND=0.3, OPTIONS_MARGIN=0.3)
 class ClarificationTests(TestCase):
     def setUp(self) -> None:
-        self.deployment = make_deployment(
-            make_agent(), config_overlay={"clarification_band": 0.3, "clarification_margin": 0.3}
-        )
+        self.deployment = make_deployment(make_agent())
         add_document(self.deployment.agent, text=CARDS)
         self.conversation = make_conversation(self.deployment)
 
@@ -185,8 +185,7 @@ class ClarificationTests(TestCase):
         assert [source["question"] for source in saved.sources] == offered
 
     async def test_staff_can_switch_it_off(self) -> None:
-        overlay = {**self.deployment.config_overlay, "clarification": False}
-        await in_database(Deployment.objects.update, config_overlay=overlay)
+        await in_database(Deployment.objects.update, config_overlay={"clarification": False})
         result, _ = await ask(self.deployment, ASKED)
         assert result.answer.source == AnswerSource.EXTRACTIVE
 
