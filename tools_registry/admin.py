@@ -19,7 +19,6 @@ from django.shortcuts import get_object_or_404
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator, format_lazy
-from django.utils.timezone import now
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST
@@ -218,6 +217,7 @@ class NeverSelectedFilter(ConditionFilter):
 class ToolOverrideAdmin(StaffAdmin):
     purpose = _("Les actions que le modèle de langage peut demander.")
     form = ToolOverrideForm
+    is_erasable = False
     change_list_template = "admin/tools_registry/tooloverride/change_list.html"
     list_display = ("tool_name", "origin", "state", "summary", "asks", "rights", "quality", "selected", "calls")
     list_filter = (("source", AutocompleteSelectFilter), NeverSelectedFilter, "is_active", "agents")
@@ -262,9 +262,6 @@ class ToolOverrideAdmin(StaffAdmin):
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Tools that the code gained since the last index have their row, too."""
         if self.has_view_permission(request):
@@ -285,7 +282,7 @@ class ToolOverrideAdmin(StaffAdmin):
         keys = list(queryset.exclude(is_active=is_active).values_list("pk", flat=True))
         if keys:
             with short_write():
-                ToolOverride.objects.filter(pk__in=keys).update(is_active=is_active, updated_at=now())
+                ToolOverride.objects.filter(pk__in=keys).update(is_active=is_active)
                 replace_tools_token()
                 transaction.on_commit(forget_recent)
                 enqueue_index()

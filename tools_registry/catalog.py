@@ -57,11 +57,7 @@ class _Snapshot:
 
     def permitted(self, tags: frozenset[str], agent_id: int | None) -> ToolList:
         specs = (
-            spec
-            for spec in self.specs
-            if spec.tags <= tags
-            and (spec.is_available is None or spec.is_available())
-            and agent_id in self.agents.get(spec.name, (agent_id,))
+            spec for spec in self.specs if spec.tags <= tags and agent_id in self.agents.get(spec.name, (agent_id,))
         )
         return ToolList(specs, token=self.key[0])
 

@@ -19,6 +19,7 @@ from django.utils import timezone
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agents.database import in_database, in_thread, short_write
+from agents.llm.base import RequestedCall
 from agents.texts import read_json
 from tools_registry.catalog import permitted_now
 from tools_registry.errors import (
@@ -53,13 +54,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A call as the model wrote it; `arguments` is its JSON text, not yet trusted."""
-
-    id: str
-    name: str
-    arguments: str
+#: What a model asked for is what is executed.
+ToolCall = RequestedCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +89,8 @@ def record_calls(results: Sequence[ToolResult]) -> None:
         for result in results:
             failure: dict[str, Any] = {}
             if not result.success:
-                failure = {"failed": F("failed") + 1, "last_error": result.reason[:_MOST_REASON]}
-                failure |= {"last_error_code": result.error or "", "last_error_at": now}
+                reason = result.reason[:_MOST_REASON]
+                failure = {"failed": F("failed") + 1, "last_error": reason, "last_error_at": now}
             _rows_of([result.name]).update(called=F("called") + 1, last_called_at=now, **failure)
 
 

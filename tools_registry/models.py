@@ -194,13 +194,11 @@ class ToolOverride(models.Model):
         db_default=models.Value([], models.JSONField()),
         help_text=_("Formulations : des questions telles que vos utilisateurs les posent, qui demandent cet outil"),
     )
-    updated_at = models.DateTimeField(_("modifié le"), auto_now=True)
     selected = models.PositiveBigIntegerField(_("proposé"), default=0, db_default=0, editable=False)
     called = models.PositiveBigIntegerField(_("appelé"), default=0, db_default=0, editable=False)
     failed = models.PositiveBigIntegerField(_("en échec"), default=0, db_default=0, editable=False)
     last_called_at = models.DateTimeField(null=True, editable=False)
     last_error = models.TextField(default="", db_default="", editable=False)
-    last_error_code = models.CharField(max_length=40, default="", db_default="", editable=False)
     last_error_at = models.DateTimeField(null=True, editable=False)
     #: The index, which `index_tools` rebuilds: what the vector (float32) was made of, and with which embedder.
     digest = models.CharField(max_length=64, default="", db_default="", editable=False)

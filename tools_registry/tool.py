@@ -76,7 +76,6 @@ class ToolSpec:
     #: The row of a remote tool's source.
     source_id: int | None = None
     examples: tuple[str, ...] = ()
-    is_available: Callable[[], bool] | None = field(default=None, repr=False)
     is_optional: bool = False
 
     @property
@@ -131,12 +130,11 @@ def tool(
     keywords: Sequence[str] = (),
     always_on: bool = False,
     personal: bool = False,
-    available: Callable[[], bool] | None = None,
     optional: bool = False,
     **options: Any,
 ) -> Callable[[F], F]:
-    """Register a typed function as a tool, unchanged. `tags` are rights: a user needs all of them; `available`: is it
-    configured? `options` are those of `ToolSpec`."""
+    """Register a typed function as a tool, unchanged. `tags` are rights: a user needs all of them. `options` are those
+    of `ToolSpec`."""
 
     def declare(function: F) -> F:
         registry.register(
@@ -146,7 +144,6 @@ def tool(
                 keywords=tuple(_texts("keywords", keywords, function)),
                 is_always_on=always_on,
                 is_personal=personal,
-                is_available=available,
                 is_optional=optional,
                 **options,
             )

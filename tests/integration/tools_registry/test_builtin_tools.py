@@ -81,13 +81,10 @@ class BuiltinToolTests(BuiltinToolCase):
         # The wall; the settings; embedding and store; the passages confirmed; the use counted.
         assert steps == ["database", "database", "thread", "search", "database", "database"]
 
-    async def test_search_outside_a_deployment_is_refused(self) -> None:
-        result = await self.call("search_knowledge", ToolContext(), query="anything")
-        assert result.error == "tool_reported_error"
-
-    async def test_bounds_of_arguments_hold(self) -> None:
-        result = await self.call("search_knowledge", ToolContext(), query="anything", limit=500)
-        assert result.error == "invalid_tool_arguments"
+    async def test_search_outside_a_deployment_and_beyond_its_bounds_is_refused(self) -> None:
+        for limit, refusal in ((5, "tool_reported_error"), (500, "invalid_tool_arguments")):
+            result = await self.call("search_knowledge", ToolContext(), query="anything", limit=limit)
+            assert result.error == refusal
 
     async def test_date_and_time_are_those_of_the_zone(self) -> None:
         result = await self.call("current_date_and_time", ToolContext(language="en"), time_zone="Asia/Tokyo")

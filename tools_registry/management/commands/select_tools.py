@@ -8,11 +8,10 @@ from django.core.management.base import CommandError
 
 from agents.models import RuntimeSettings
 from agents.settings import Knobs, ToolMode
-from knowledge.embeddings.base import Purpose, embedder
 from knowledge.management.terminal import JsonCommand
 from tools_registry.catalog import available_tools, user_tags
 from tools_registry.index import sync_index
-from tools_registry.selection import SelectedTool, mode_in_use, select_tools
+from tools_registry.selection import SelectedTool, mode_in_use, simulate_selection
 
 
 class Command(JsonCommand):
@@ -32,18 +31,13 @@ class Command(JsonCommand):
             tool_top_k=max(0, options["limit"]) or site.get("tool_top_k"),
             tool_threshold=site.get("tool_threshold"),
         )
-        candidates = available_tools(user_tags=_tags(options["user"]), agent_id=None)
-        mode = mode_in_use(config, candidates)
+        tags = _tags(options["user"])
+        mode = mode_in_use(config, available_tools(user_tags=tags, agent_id=None))
         if mode != ToolMode.DIRECT:
             # Costs nothing where the index is up to date; a terminal has no worker to ask.
             sync_index(external=mode == ToolMode.EXTERNAL)
-            candidates = available_tools(user_tags=_tags(options["user"]), agent_id=None)
-        chosen = select_tools(
-            question_vector=embedder().embed_one(options["question"], purpose=Purpose.QUERY),
-            question=options["question"],
-            candidates=candidates,
-            config=config,
-        )
+        simulated = simulate_selection(options["question"], tags=tags, agent_id=None, config=config)
+        chosen = [found for found in simulated.scored if found.reason]
         lines = [
             f"{'  –  ' if found.score is None else f'{found.score:.3f}'}  {found.spec.name}  ({found.reason})"
             for found in chosen
