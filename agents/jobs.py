@@ -84,10 +84,6 @@ class UnexpectedJobError(ApplicationError):
 OnProgress = Callable[[int, int, Any], None]
 
 
-def _no_progress(_done: int, _total: int, _phase: Any) -> None:
-    """Ignore the progress, for callers without a display."""
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The result of a verb; `value` is for a caller that runs the verb inline."""
@@ -232,7 +228,9 @@ def run_job(job_id: int) -> bool:
         return True
 
 
-def carry_out(job_id: int, *, on_progress: OnProgress = _no_progress, in_background: bool = False) -> Outcome | None:
+def carry_out(
+    job_id: int, *, on_progress: OnProgress = lambda *_counts: None, in_background: bool = False
+) -> Outcome | None:
     """Claim a job and do it; `None` where another has it. In the background, a passing failure is queued again."""
     owner = lease_owner()
     if not Job.objects.claim(job_id, owner):

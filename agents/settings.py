@@ -304,22 +304,17 @@ OF_A_MODEL = frozenset(
 )
 
 
-def setting_errors(key: str, value: Any, knobs: Mapping[str, Knob]) -> list[str]:
-    """What is wrong with one entry of a level's JSON."""
-    if key not in knobs:
-        return [_("%(key)s : réglage inconnu.") % {"key": key}]
-    try:
-        knobs[key].clean(value)
-    except ValidationError as error:
-        return [f"{key} : {message}" for message in error.messages]
-    return []
-
-
 def validate_settings(values: Any, knobs: Mapping[str, Knob] = SITE_KNOBS) -> None:
     """Require known names and valid values in a level's JSON; each error names its setting."""
     if not isinstance(values, dict):
         raise ValidationError(_("Un objet JSON est attendu."))
-    errors = [message for key, value in values.items() for message in setting_errors(key, value, knobs)]
+    known = {key: value for key, value in values.items() if key in knobs}
+    errors = [_("%(key)s : réglage inconnu.") % {"key": key} for key in values if key not in known]
+    for key, value in known.items():
+        try:
+            knobs[key].clean(value)
+        except ValidationError as error:
+            errors += [f"{key} : {message}" for message in error.messages]
     if errors:
         raise ValidationError(errors)
 
