@@ -1,12 +1,11 @@
 """A language model that recites declared replies.
 
-Replies are used in order, by `complete` and `stream` alike, and every call is kept. A call that was not declared raises
+Replies are used in order, and every call is kept. A call that was not declared raises
 `AssertionError`, at once and again in `assert_exhausted`, so that an edge that swallows it hides nothing.
 """
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -60,15 +59,6 @@ class ScriptedLLM(LanguageModel):
         """Declare more replies."""
         with self._lock:
             self._replies.extend(_scripted(reply) for reply in replies)
-
-    def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
-        scripted = self._next(messages, options)
-        time.sleep(scripted.interval * len(scripted.pieces))
-        if scripted.rest is not None:
-            scripted.rest.wait()
-        if scripted.error is not None:
-            raise scripted.error
-        return self._reply(scripted, messages, options)
 
     async def stream(
         self, messages: Sequence[PromptMessage], options: GenerationOptions
