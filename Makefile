@@ -59,7 +59,7 @@ contracts: .venv/dev
 
 # Seed 002's scripts/test-isolation.sh: no message of another conversation reaches a model, a page or a thread; types hold.
 isolation: types
-	$(PYTEST) tests/integration/chat tests/contracts/test_rewriting.py -k "another_conversation or foreign_session"
+	$(PYTEST) tests/integration/chat -k "another_conversation or foreign_session"
 
 # Browser journeys in a process of their own: the browser's driver keeps an event loop running.
 journeys: .venv/dev

@@ -1,6 +1,7 @@
 """The path of a question: each exit, its trace, what it stores, and what is shown of a passage."""
 
 import asyncio
+import threading
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from agents.database import in_database
 from agents.errors import LLMUnavailableError
 from agents.llm.base import language_model
 from agents.models import Deployment
+from chat.errors import IsolationError
 from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event
 from chat.runs.afterwards import settle
@@ -19,9 +21,11 @@ from chat.runs.runner import read_turn
 from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn
 from chat.turn.quoting import MAX_QUOTE_CHARACTERS, widened
-from chat.turn.values import DIRECT_MODEL, TurnRequest, TurnResult
+from chat.turn.standalone import INSTRUCTION, MAX_TOKENS
+from chat.turn.values import DIRECT_MODEL, Exchange, TurnRequest, TurnResult
 from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.search import Passage, PointType
+from tests.constants import override
 from tests.factories import (
     add_document,
     make_agent,
@@ -253,6 +257,39 @@ class PathTests(LibraryCase):
         found = steps(result)
         assert (found["standalone"], found["rewriting"]) == ("follow_up", "rewritten")
         assert found["memory_guard"] == found["direct_answer"] == "follow_up"
+
+    async def test_rewriting_is_told_the_bounded_exchange_and_nothing_else(self) -> None:
+        await in_database(make_exchange, self.conversation, "La carte de lecteur ?", "long " * 5_000)
+        with scripted("Combien coûte la carte de lecteur ?"):
+            await ask(self.deployment, "Combien coûte-t-elle ?", self.conversation)
+            [call] = model().calls
+        system, said = (message.content for message in call.messages)
+        assert system == INSTRUCTION["fr"]
+        assert said.endswith("Dernière question : Combien coûte-t-elle ?")
+        assert len(said) < 1_000
+        assert (call.options.temperature, call.options.max_tokens) == (0.0, MAX_TOKENS)
+
+    @override(REWRITE_TIMEOUT_SECONDS=0.05)
+    async def test_rewriting_that_fails_or_is_late_leaves_the_follow_up(self) -> None:
+        late = ScriptedReply(pieces=["Combien", " ?"], rest=threading.Event())
+        for reply in (LLMUnavailableError("down"), late):
+            with scripted(reply, "Je ne sais pas."):
+                result, _ = await self.follow_up_of_the_fees("Combien coûte-t-elle ?")
+            assert (steps(result)["rewriting"], steps(result)["direct_answer"]) == ("failed", "follow_up")
+
+    async def test_staff_can_switch_the_rewriting_off(self) -> None:
+        await in_database(Deployment.objects.update, config_overlay={"rewrite_follow_ups": False})
+        with scripted("Je ne sais pas."):
+            result, _ = await self.follow_up_of_the_fees("Combien coûte-t-elle ?")
+            model().assert_exhausted()
+        assert steps(result)["rewriting"] == "off"
+
+    async def test_messages_of_another_conversation_never_reach_the_rewriting(self) -> None:
+        foreign = [Exchange(uuid.uuid4(), "La carte de lecteur ?", "secret")]
+        with scripted(), mock.patch("chat.turn.prompt.load_exchanges", return_value=foreign):
+            result, _ = await self.follow_up_of_the_fees("Combien coûte-t-elle ?")
+            assert model().calls == []
+        assert isinstance(result.error, IsolationError)
 
     async def test_plain_question_after_another_one_is_not_rewritten(self) -> None:
         with scripted():
