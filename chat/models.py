@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
@@ -241,12 +241,22 @@ class MessageQuerySet(models.QuerySet["Message"]):
         """Questions and answers, without what the tools said in between."""
         return self.filter(operation_id=None)
 
+    def with_persons(self) -> Self:
+        """With what a person answered to the same question."""
+        return self.annotate(person=F("turn__help_request__answer"))
+
     def on_branch(self, turn_ids: Collection[uuid.UUID] | None) -> Self:
         """What stands on a branch, given its turns; `None` is the one line of a conversation that never branched."""
         if turn_ids is None:
             return self
         without_turn = Q(turn=None) & (Q(after=None) | Q(after__in=turn_ids))
         return self.filter(Q(turn__in=turn_ids) | without_turn)
+
+
+def told(answer: str, person: str | None) -> str:
+    """An answer, and what a person of the staff answered beside it, as models read them."""
+    said = _("Réponse de l’équipe")
+    return f"{answer}\n\n{said} : {person}" if person else answer
 
 
 class Message(models.Model):
@@ -317,10 +327,16 @@ class Message(models.Model):
         functions = ((call["id"], call["function"]) for call in self.tool_calls)
         return tuple(RequestedCall(call_id, called["name"], called["arguments"]) for call_id, called in functions)
 
+    @property
+    def told(self) -> str:
+        """What the model reads of it: of an answer, also that of a person who was asked about it."""
+        is_answer = self.role == Role.ASSISTANT and not self.tool_calls
+        return told(self.content, getattr(self, "person", None) if is_answer else None)
+
     def as_prompt(self) -> PromptMessage:
         return PromptMessage(
             role=cast("PromptRole", str(self.role)),
-            content=self.content,
+            content=self.told,
             tool_calls=self.calls,
             tool_call_id=self.tool_call_id,
             conversation_id=self.conversation_id,

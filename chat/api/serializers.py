@@ -20,7 +20,7 @@ from chat.models import (
     Verdict,
 )
 from chat.protocol import message_of, offered_questions
-from chat.rendering import render_answer
+from chat.rendering import escape_citations, render_answer
 from chat.thread.messages import ShownThread, exchange_of
 from chat.turn.values import shown_reading
 
@@ -133,7 +133,7 @@ class HelpRequestSerializer(serializers.ModelSerializer[HelpRequest]):
         return asked.content if asked else ""
 
     def get_html(self, request: HelpRequest) -> str:
-        return render_answer(request.answer, turn_id="", source_numbers=())
+        return render_answer(escape_citations(request.answer), turn_id="", source_numbers=())
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):

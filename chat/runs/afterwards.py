@@ -154,7 +154,7 @@ async def _write_summary(
 ) -> None:
     """Where the conversation is long."""
     history = await in_database(load_exchanges, conversation_id=conversation_id, limit=config.context_exchanges)
-    length = sum(len(exchange.question) + len(exchange.answer) for exchange in history)
+    length = sum(len(exchange.question) + len(exchange.told) for exchange in history)
     if not history or history[-1].turn_id != turn_id or length < LEAST_CHARACTERS:
         return
     check_isolation(history, conversation_id)
@@ -168,7 +168,7 @@ async def _write_summary(
 def summary_prompt(history: Sequence[Exchange]) -> list[PromptMessage]:
     """The instruction, then the exchanges as one quoted text."""
     said = "\n\n".join(
-        f"User: {exchange.question[:READ_CHARACTERS]}\nAssistant: {exchange.answer[:READ_CHARACTERS]}"
+        f"User: {exchange.question[:READ_CHARACTERS]}\nAssistant: {exchange.told[:READ_CHARACTERS]}"
         for exchange in history
     )
     return [PromptMessage("system", INSTRUCTION), PromptMessage("user", f"Conversation:\n{said}")]

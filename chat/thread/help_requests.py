@@ -16,6 +16,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.validators import validate_email
+from django.db import transaction
 from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
@@ -83,6 +84,11 @@ def answer_request(request: HelpRequest, text: str, *, by: AbstractBaseUser | No
         # Its conversation first, as by whoever deletes it; retention counts from the last thing said.
         Conversation.objects.filter(pk=request.turn.conversation_id).update(updated_at=now)
         is_given = settle(request, by, RequestStatus.ANSWERED, answer=text, answered_at=now, link=link, mail=mail)
+        if not is_given:
+            transaction.set_rollback(True)
+        else:
+            # A summary from before does not hold it.
+            Turn.objects.filter(conversation=request.turn.conversation_id).exclude(summary="").update(summary="")
         if is_given and mail:
             enqueue(JobKind.HELP_MAIL, key=str(request.pk))
     return is_given

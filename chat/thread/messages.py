@@ -465,7 +465,7 @@ def previous_question(*, conversation_id: uuid.UUID, turn_id: uuid.UUID | None) 
 def finished_exchanges(conversation_id: uuid.UUID, *, limit: int) -> list[tuple[Message, Message]]:
     """The last `limit` answered questions of the current branch with their answers, oldest first."""
     messages = Message.objects.for_conversation(conversation_id).exchanges()
-    finished = messages.filter(turn__status=TurnStatus.DONE).order_by("-id")
+    finished = messages.filter(turn__status=TurnStatus.DONE).with_persons().order_by("-id")
     # The branch comes along with the messages: one line costs no second look.
     marked: list[Any] = list(finished.annotate(leaf=F("conversation__leaf"))[: 2 * limit])
     newest: list[Message] = [*marked]
@@ -480,7 +480,7 @@ def finished_exchanges(conversation_id: uuid.UUID, *, limit: int) -> list[tuple[
 
 def newest_messages(conversation_id: uuid.UUID, turns: Collection[uuid.UUID] | None, limit: int) -> list[Message]:
     """The last messages of a branch, oldest first."""
-    newest = Message.objects.for_conversation(conversation_id).on_branch(turns).order_by("-id")
+    newest = Message.objects.for_conversation(conversation_id).on_branch(turns).with_persons().order_by("-id")
     return in_turn_order(reversed(newest[:limit]))
 
 

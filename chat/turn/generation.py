@@ -349,7 +349,7 @@ class _Writing:
 
     def asked(self, sources: Sequence[Mapping[str, Any]]) -> Asked:
         last = self.turn.history[-1] if self.turn.history else None
-        before = (last.question, last.answer) if last else ("", "")
+        before = (last.question, last.told) if last else ("", "")
         is_strict = self.turn.config.strict_answers
         return Asked(self.turn.asked.question, self.language, self.is_sure, sources, *before, is_strict)
 

@@ -72,7 +72,7 @@ def summarised(history: list[Exchange]) -> list[Exchange]:
     texts = dict(turns.values_list("pk", "summary"))
     for position, exchange in reversed(list(enumerate(history, start=1))):
         if exchange.turn_id in texts:
-            summary = replace(exchange, question=_(SUMMARY_REQUEST), answer=texts[exchange.turn_id])
+            summary = replace(exchange, question=_(SUMMARY_REQUEST), answer=texts[exchange.turn_id], person="")
             return [summary, *history[position:]]
     return []
 
@@ -213,7 +213,7 @@ def fitted(
 
 
 def _length(history: Sequence[Exchange], passages: Sequence[Passage]) -> int:
-    exchanges = sum(len(each.question) + len(each.answer) for each in history)
+    exchanges = sum(len(each.question) + len(each.told) for each in history)
     return exchanges + sum(len(each.content) + len(each.question) + len(each.place()) + 40 for each in passages)
 
 

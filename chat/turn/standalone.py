@@ -204,7 +204,7 @@ def _questions(turn: TurnInProgress) -> list[str]:
 def _last_answer(turn: TurnInProgress) -> str:
     """The answer to the previous question, if its turn finished."""
     last = turn.history[-1] if turn.history else None
-    return last.answer if last is not None and last.question == turn.context.previous else ""
+    return last.told if last is not None and last.question == turn.context.previous else ""
 
 
 def _told_before(trace: Trace) -> str:
@@ -233,10 +233,11 @@ def rewriting_prompt(question: str, history: Sequence[Exchange], previous: str) 
 
 def _said(history: Sequence[Exchange], previous: str) -> str:
     """Return the conversation as one text, which the model reads and `rejection` searches for words."""
-    lines = [
-        f"User: {exchange.question[:TOLD_CHARACTERS]}\nAssistant: {exchange.answer[:TOLD_CHARACTERS]}"
-        for exchange in history
-    ]
+    lines = []
+    for each in history:
+        lines.append(f"User: {each.question[:TOLD_CHARACTERS]}\nAssistant: {each.answer[:TOLD_CHARACTERS]}")
+        if each.person:
+            lines.append(f"Staff: {each.person[:TOLD_CHARACTERS]}")
     if not history or history[-1].question != previous:
         lines.append(f"User: {previous[:TOLD_CHARACTERS]}")
     return "\n".join(lines)

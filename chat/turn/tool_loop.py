@@ -260,7 +260,7 @@ class ToolLoop:
         if self.room is not None:
             rounds = [_shortened(message, self.room // max(2, len(own))) for message in rounds]
             left = self.room - sum(len(message.content) for message in rounds)
-            while history and sum(len(message.content) for message in history) > left:
+            while history and sum(len(message.told) for message in history) > left:
                 history = fitting_history(history, exchanges=self.config.context_exchanges, limit=len(history) - 1)
         self.answer.had_history |= bool(history or self.given or told)
         self.answer.had_tool_results |= any(message.role == Role.TOOL for message in history)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents.effective import EffectiveConfig
 from agents.errors import ApplicationError
 from agents.llm.base import PromptMessage
-from chat.models import Conversation, Message, TurnStatus
+from chat.models import Conversation, Message, TurnStatus, told
 from chat.protocol import Delta, Event, Restart, Source, Sources
 from chat.thread.turns import ClaimedTurn
 from faqs.learning import Learned
@@ -94,16 +94,23 @@ class Exchange:
     question: str
     answer: str
     turn_id: uuid.UUID | None = None
+    #: What a person of the staff answered beside it.
+    person: str = ""
 
     @classmethod
     def of(cls, question: Message, answer: Message) -> "Exchange":
-        return cls(question.conversation_id, question.content, answer.content, question.turn_id)
+        person = getattr(answer, "person", None) or ""
+        return cls(question.conversation_id, question.content, answer.content, question.turn_id, person)
+
+    @property
+    def told(self) -> str:
+        return told(self.answer, self.person)
 
     def as_prompt(self) -> list[PromptMessage]:
         owner = self.conversation_id
         return [
             PromptMessage("user", self.question, conversation_id=owner),
-            PromptMessage("assistant", self.answer, conversation_id=owner),
+            PromptMessage("assistant", self.told, conversation_id=owner),
         ]
 
 

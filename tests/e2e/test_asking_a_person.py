@@ -13,6 +13,7 @@ from benchmarks.resilience.site import WebProcess
 from tests.e2e.accessibility import violations
 from tests.e2e.conftest import STAFF, STAFF_PASSWORD, visiting
 from tests.e2e.test_chat_page import ask, wait_for_end
+from tests.e2e.test_reading_page import copied
 from tests.releases.keep import site_environment
 from tests.servers.commands import python
 from tests.servers.mail_server import MailServer
@@ -65,7 +66,11 @@ def test_a_person_answers_and_the_next_visitor_is_given_it(
     browser: Browser, site: tuple[WebProcess, MailServer], tmp_path: Path
 ) -> None:
     process, mail = site
-    with visiting(browser, viewport={"width": 390, "height": 844}) as visitor, visiting(browser) as desk:
+    clipboard = ["clipboard-read", "clipboard-write"]
+    with (
+        visiting(browser, viewport={"width": 390, "height": 844}, permissions=clipboard) as visitor,
+        visiting(browser) as desk,
+    ):
         page, staff = visitor.new_page(), desk.new_page()
         page.goto(process.url)
         ask(page, QUESTION)
@@ -102,6 +107,11 @@ def test_a_person_answers_and_the_next_visitor_is_given_it(
 
         page.reload()
         expect(card).to_contain_text(ANSWER)
+        page.locator("#menu summary").click()
+        page.get_by_role("button", name="Copier la conversation").click()
+        expect(page.locator("#announcer")).to_have_text("Copié")
+        for kind, text in copied(page).items():
+            assert ANSWER in text, kind
         page.get_by_role("button", name="Reposer").click()
         expect(page.locator(".versions")).to_contain_text("2 / 2")
         for text in (f"À propos de « {QUESTION} »", ANSWER):

@@ -54,8 +54,10 @@ class HelpRequestAdmin(PrivateAdmin):
             require(request, "chat.change_helprequest")
             if _is_decided(request, asked, form):
                 return HttpResponseRedirect(request.path)
+            asked.refresh_from_db()
         question, given = exchange_of(turn)
         start = {"question": question.content if question else "", "answer": asked.answer}
+        is_open = asked.status in OPEN_REQUESTS
         return admin_page(
             request,
             "admin/chat/helprequest/change.html",
@@ -65,7 +67,8 @@ class HelpRequestAdmin(PrivateAdmin):
             question=start["question"],
             given=prose_of(given) if given else "–",
             conversation_url=admin_url(Conversation, "change", turn.conversation_id),
-            form=form if asked.status in OPEN_REQUESTS and request.user.has_perm("chat.change_helprequest") else None,
+            form=form if is_open and request.user.has_perm("chat.change_helprequest") else None,
+            unsent="" if is_open else form.data.get("answer", ""),
             correct_url=correction_address(request, turn) if within(request, agent_that_answered(turn)) else "",
             correction=CorrectionForm(initial=start),
             validated=LearnedResponse.objects.valid().filter(source_message=turn.pk).first(),
@@ -73,9 +76,10 @@ class HelpRequestAdmin(PrivateAdmin):
 
 
 def _is_decided(request: HttpRequest, asked: HelpRequest, form: AnswerForm) -> bool:
-    """Do what was pressed; `False` where the answer is to be put right."""
-    by, pressed = signed_in(request), request.POST.get("do")
-    if pressed in (RequestStatus.TAKEN, RequestStatus.CLOSED):
+    """Do what was pressed; `False` where the page shows the answer again: it is to be put right, or came too late."""
+    by, pressed = signed_in(request), request.POST.get("do", "")
+    is_answer = pressed not in (RequestStatus.TAKEN, RequestStatus.CLOSED)
+    if not is_answer:
         is_done = settle(asked, by, RequestStatus(pressed))
     elif not form.is_valid():
         return False
@@ -83,7 +87,7 @@ def _is_decided(request: HttpRequest, asked: HelpRequest, form: AnswerForm) -> b
         is_done = answer_request(asked, form.cleaned_data["answer"], by=by, link=_link(request, asked))
     if not is_done:
         messages.warning(request, gettext("Cette demande a été traitée ou fermée entre-temps."))
-    return True
+    return is_done or not is_answer
 
 
 def _link(request: HttpRequest, asked: HelpRequest) -> str:

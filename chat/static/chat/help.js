@@ -34,6 +34,12 @@ export class Help {
     return Boolean(config.help && this.about?.messageId) && !this.requests.some((request) => request.turn === this.turnId);
   }
 
+  /** The answers of a person, as they are copied (`copying.js`). */
+  copied() {
+    const of = (place, part) => this.cards.children[place].querySelector(part);
+    return this.requests.flatMap((request, place) => (request.html ? [{ question: of(place, ".help-head").textContent, prose: of(place, ".prose"), text: request.answer, sources: [] }] : []));
+  }
+
   refresh() {
     if (this.asking) this.asking.hidden = !this.isOffered();
   }

@@ -466,7 +466,7 @@ export class Thread {
   /** Copy all that was said. Returns whether it was. */
   copyAll() {
     for (const exchange of this.exchanges) exchange.drawStored();
-    return copyAnswers(this.exchanges.map((exchange) => ({ ...exchange.copied(), question: exchange.question })));
+    return copyAnswers(this.exchanges.flatMap((exchange) => [{ ...exchange.copied(), question: exchange.question }, ...exchange.help.copied()]));
   }
 
   isLast(exchange) {

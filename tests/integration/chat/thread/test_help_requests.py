@@ -14,8 +14,11 @@ from agents.models import AgentLimit, Job, JobKind, JobStatus, RuntimeSettings
 from agents.retention import RULES
 from chat.access.rate_limits import forget
 from chat.errors import HelpRefusedError
-from chat.models import Conversation, HelpRequest, MailState, Message, Role, Turn
+from chat.models import Conversation, HelpRequest, MailState, Message, Role, Turn, TurnStatus
 from chat.thread.help_requests import answer_request, ask_a_person, enqueue_due_mails
+from chat.thread.rounds import load_thread
+from chat.turn.prompt import load_exchanges, summarised
+from chat.turn.standalone import rewriting_prompt
 from faqs.models import LearnedResponse
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
 from tests.constants import override
@@ -23,7 +26,7 @@ from tests.factories import fresh, make_agent, make_conversation, make_exchange,
 from tests.readers import QUESTION, ReaderTest
 from tests.servers.mail_server import MailServer
 
-ADDRESS, ANSWER = "lea@example.org", "Au guichet 4, avec **une pièce d’identité**."
+ADDRESS, ANSWER = "lea@example.org", "Au guichet 4, avec **une pièce d’identité** (voir [2])."
 SMTP = {"EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend", "EMAIL_HOST": "127.0.0.1"}
 DUE, SENT, FAILED = MailState
 
@@ -96,11 +99,25 @@ class AskingTests(HelpCase):
             list(rule.deleted())
             assert set(HelpRequest.objects.all()) == left
         assert (fresh(answered).answer, answered.address) == (ANSWER, "")
+        thread = self.client.get(f"/api/conversations/{self.conversation.pk}/messages/").json()
+        assert "(voir [2])" in thread["requests"][0]["html"]
         for form in ("json", "md"):
             exported = self.client.get(f"/api/conversations/{self.conversation.pk}/export", {"format": form})
             assert ANSWER in exported.content.decode(), form
         self.client.delete(f"/api/conversations/{self.conversation.pk}/")
         assert not HelpRequest.objects.exists()
+
+    def test_what_a_person_answered_is_told_to_the_model_with_the_desks_answer(self) -> None:
+        Turn.objects.update(summary="De rien.", status=TurnStatus.DONE)
+        self.answered()
+        next_turn = make_exchange(self.conversation, "Et ensuite ?", "Voir plus haut.")
+        told = f"Réponse de l’équipe : {ANSWER}"
+        history = load_exchanges(conversation_id=self.conversation.pk, limit=3)
+        assert ANSWER in rewriting_prompt("Et le soir ?", history, "")[1].content
+        thread = load_thread(conversation_id=self.conversation.pk, limit=9).messages
+        for prompt in ([line for each in history for line in each.as_prompt()], [each.as_prompt() for each in thread]):
+            assert [told in line.content for line in prompt] == [False, True, False, False]
+        assert (history[-1].turn_id, summarised(history)) == (next_turn.pk, [])
 
 
 class MailTests(HelpCase):
@@ -170,6 +187,15 @@ class DeskTests(HelpCase):
         assert "300 caractères" in staff.post(address, kept).content.decode()
         staff.post(address, {**kept, "question": QUESTION})
         assert LearnedResponse.objects.get().answer == ANSWER
+
+    def test_of_two_who_answer_the_first_is_given_and_the_second_keeps_their_text(self) -> None:
+        superuser_client().post(self.page, {"do": "answered", "answer": ANSWER})
+        said_last = fresh(self.conversation).updated_at
+        late = superuser_client().post(self.page, {"do": "answered", "answer": "Au guichet 5."})
+        assert "entre-temps" in shown_messages(late)
+        self.assertContains(late, "Au guichet 5.")
+        assert fresh(self.conversation).updated_at == said_last
+        assert (HelpRequest.objects.get().answer, Job.objects.filter(kind=JobKind.HELP_MAIL).count()) == (ANSWER, 1)
 
     def test_rights_and_limits_hold_and_what_is_closed_is_not_mailed(self) -> None:
         reader, reviewer = make_staff("chat.view_turn"), make_staff("chat.view_turn", "chat.change_helprequest")
