@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -25,6 +25,7 @@ from agents.errors import StorageUnavailableError
 WEB_DATABASE_WAIT_SECONDS = 5.0
 #: How long a web process waits for a word of PostgreSQL about one statement: a server that is frozen says none.
 WEB_STATEMENT_SECONDS = 8.0
+_CANCEL_SECONDS = 1.0
 #: For so long a process tries no other write once the database refused one, so that waits do not add up.
 DATABASE_PAUSE_SECONDS = 1.0
 
@@ -87,7 +88,7 @@ def wait_at_most(seconds: float) -> None:
 
 
 def _impatient_connection() -> type[Any]:
-    """The class of a PostgreSQL connection that ends itself where a statement is not answered in time."""
+    """The class of a PostgreSQL connection that cancels a statement which is not answered in time, and ends itself."""
     import psycopg  # only where PostgreSQL is used
 
     class ImpatientConnection(psycopg.Connection[Any]):
@@ -95,6 +96,9 @@ def _impatient_connection() -> type[Any]:
             try:
                 return super().wait(gen, interval, timeout or WEB_STATEMENT_SECONDS)
             except psycopg.errors._WaitTimeout as error:
+                # By a connection of its own, which a frozen server reads once it goes on.
+                with suppress(psycopg.Error):
+                    self.cancel_safe(timeout=_CANCEL_SECONDS)
                 self.pgconn.finish()
                 raise psycopg.OperationalError("the database does not answer") from error
 

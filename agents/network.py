@@ -36,7 +36,7 @@ class Reach:
     """What a client may connect to, and how much of an answer it reads (bytes, unpacked); `None`: any.
 
     `hosts`: `host`, or `host:port` where the port is not the usual one. `internal`: may have an internal address.
-    `cuts`: a longer answer ends there, and is not refused.
+    `cuts`: a longer answer ends there, and is not refused. `tls`: in clear to hosts of `internal` alone.
     """
 
     max_bytes: int
@@ -45,6 +45,7 @@ class Reach:
     internal: Sequence[str] = ()
     error: type[ApplicationError] = ApplicationError
     cuts: bool = False
+    tls: bool = False
 
 
 def host_of(url: str | httpx2.URL, error: type[ApplicationError] = ApplicationError) -> str:
@@ -66,6 +67,8 @@ def check_url(url: str | httpx2.URL, reach: Reach) -> None:
     if reach.hosts is not None and host not in _lowered(reach.hosts):
         raise reach.error(gettext("L’hôte %(host)s n’est pas permis ici.") % {"host": host})
     parsed = httpx2.URL(url)
+    if reach.tls and parsed.scheme != "https" and host not in _lowered(reach.internal):
+        raise reach.error(gettext("À %(host)s, un secret ne va que par https.") % {"host": host})
     port = parsed.port or _DEFAULT_PORTS[parsed.scheme]
     if reach.ports is not None and port not in reach.ports and host not in _lowered(reach.internal):
         raise reach.error(gettext("Le port %(port)d n’est pas permis ici.") % {"port": port})

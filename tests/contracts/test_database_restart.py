@@ -9,9 +9,11 @@ import httpx2
 import psycopg
 import pytest
 
+from agents import database
 from benchmarks.resilience.site import AGENT, Site, numbered
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.servers.postgres import PostgresServer, own_postgres
+from tests.waiting import wait_until
 from tests.web_client import Page, Visitor
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
@@ -82,3 +84,14 @@ def test_frozen_server_is_refused_by_name_and_the_site_goes_on(server: PostgresS
                 visitor.call(f"{process.url}{path}")
             assert refused.value.response.json()["code"] == "storage_unavailable"
     assert visitor.thread(process.url)["messages"] == []
+
+
+def test_statement_that_is_given_up_ends_in_the_server_too(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "WEB_STATEMENT_SECONDS", 2.0)
+    with pytest.raises(psycopg.OperationalError, match="does not answer"):
+        database._impatient_connection().connect(server.url).execute("SELECT pg_sleep(300)")
+    running = "SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(300)'"
+    with psycopg.connect(server.url, autocommit=True) as watching:
+        wait_until(lambda: watching.execute(running).fetchall() == [])

@@ -83,6 +83,17 @@ _SHORTEST_SECRET = 4
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 #: Headers whose value must be a reference: what they hold is a credential.
 _CREDENTIALS = re.compile(r"authorization|cookie|token|secret|password|api[-_]?key", re.IGNORECASE)
+#: What the connection itself says. With a `Host` of somebody's choosing a shared server hands a secret to another site.
+RESERVED_HEADERS = {
+    "host",
+    "connection",
+    "content-length",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+}
 
 
 def header_problem(headers: object) -> str:
@@ -92,6 +103,8 @@ def header_problem(headers: object) -> str:
     for name, value in headers.items():
         if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_-]+", str(name)):
             return f"{name!r} is not a name with a text"
+        if name.lower() in RESERVED_HEADERS:
+            return f"{name!r} is the connection's own"
         if any(ord(character) < 32 for character in value):
             return f"{name!r} holds a control character"
         references = _REFERENCE.findall(value)
@@ -117,6 +130,13 @@ def resolved_headers(headers: Mapping[str, str], places: Sequence[str]) -> dict[
         return value
 
     return {name: _REFERENCE.sub(secret, value) for name, value in headers.items()}
+
+
+def resolved_variables(headers: Mapping[str, str], command: str) -> dict[str, str]:
+    """The secrets of a local command: a variable with words of staff's own (a proxy, a library) could lead them away."""
+    if wrong := next((name for name, value in headers.items() if not _REFERENCE.fullmatch(value)), ""):
+        raise ToolSourceError(f"{wrong} may only be one ${{{SECRET_PREFIX}…}}: the command is the operator's.")
+    return resolved_headers(headers, [command])
 
 
 _sent: ContextVar[list[str] | None] = ContextVar("requests that a staff member's own call sends", default=None)
@@ -170,9 +190,12 @@ def _without(value: object, pattern: re.Pattern[str]) -> object:
     return value
 
 
-def reach_of(allowed: Sequence[str], *, max_bytes: int | None = None, cuts: bool = False) -> Reach:
-    """What a source that may call these hosts can connect to."""
+def reach_of(
+    headers: Mapping[str, str], allowed: Sequence[str], *, max_bytes: int | None = None, cuts: bool = False
+) -> Reach:
+    """What a source with these headers that may call these hosts can connect to: with a secret, by TLS alone."""
     return Reach(
+        tls=any(map(_REFERENCE.search, headers.values())),
         max_bytes=max_bytes or TOOL_MAX_RESPONSE_BYTES,
         hosts=allowed,
         internal=settings.TOOL_INTERNAL_HOSTS,

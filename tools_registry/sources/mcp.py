@@ -32,6 +32,7 @@ from tools_registry.sources.base import (
     SourceAddress,
     reach_of,
     resolved_headers,
+    resolved_variables,
 )
 from tools_registry.tool import Arguments
 
@@ -195,14 +196,16 @@ async def _connected(address: SourceAddress) -> "AsyncIterator[Client]":
     async with AsyncExitStack() as stack:
         if address.kind == SourceKind.MCP_STDIO:
             command, *arguments = _command_line(address.command)
-            parameters = StdioServerParameters(command=command, args=arguments, env=_headers(address))
+            parameters = StdioServerParameters(
+                command=command, args=arguments, env=resolved_variables(address.headers, address.command)
+            )
             transport = stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
         else:
             http: httpx2.AsyncClient = await stack.enter_async_context(
                 guarded_client(
-                    reach_of([host_of(address.url, ToolSourceError)]),
+                    reach_of(address.headers, [host_of(address.url, ToolSourceError)]),
                     timeout=address.timeout_seconds,
-                    headers=_headers(address),
+                    headers=resolved_headers(address.headers, [host_of(address.url, ToolSourceError)]),
                 )
             )
             transport = streamable_http_client(
@@ -210,11 +213,6 @@ async def _connected(address: SourceAddress) -> "AsyncIterator[Client]":
             )
         client = Client(transport, read_timeout_seconds=address.timeout_seconds, cache=None)
         yield await stack.enter_async_context(client)
-
-
-def _headers(address: SourceAddress) -> dict[str, str]:
-    is_local = address.kind == SourceKind.MCP_STDIO
-    return resolved_headers(address.headers, [address.command if is_local else host_of(address.url, ToolSourceError)])
 
 
 def _command_line(name: str) -> list[str]:

@@ -27,6 +27,7 @@ from tools_registry.errors import (
     ToolTimeoutError,
 )
 from tools_registry.sources.base import (
+    RESERVED_HEADERS,
     DeclaredTool,
     ReadTools,
     SourceAddress,
@@ -110,7 +111,7 @@ def call_operation(address: SourceAddress, operation: Mapping[str, Any], argumen
 
 def client_of(address: SourceAddress, allowed: Sequence[str], **limits: Any) -> httpx2.AsyncClient:
     headers = resolved_headers(address.headers, allowed)
-    reach = reach_of(allowed, **limits)
+    reach = reach_of(address.headers, allowed, **limits)
     client = guarded_client(reach, timeout=address.timeout_seconds, headers=headers)
     client.event_hooks["request"].append(partial(note_request, address.headers))
     return client
@@ -227,7 +228,7 @@ _METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 _READING = ("get", "head", "options")
 _MOST_OPERATIONS = 1_500
 #: What a tool's arguments may not set.
-_RESERVED_HEADERS = {"host", "authorization", "cookie", "content-length", "content-type", "accept"}
+_RESERVED_HEADERS = {*RESERVED_HEADERS, "authorization", "cookie", "content-type", "accept"}
 _VARIABLE = re.compile(r"{([^{}]+)}")
 _JSON = re.compile(r"application/([\w.+-]+\+)?json|\*/\*")
 
@@ -295,7 +296,7 @@ def _server(document: Mapping[str, Any], address: SourceAddress) -> str:
             f"The document's server is {url!r}, without a host: give the document's address beside its text, "
             "or write the server's whole address in it."
         )
-    check_url(url, reach_of(address.allowed_hosts))
+    check_url(url, reach_of(address.headers, address.allowed_hosts))
     return url.rstrip("/")
 
 

@@ -130,13 +130,14 @@ class AllowListTests(TestCase):
     def test_tool_stays_within_its_hosts_and_out_of_internal_addresses(self) -> None:
         for host, refusal in (("127.0.0.1", "adresse interne"), ("other.example", "pas permis")):
             with self.assertRaisesMessage(ToolSourceError, refusal):
-                ask_once(guarded_client(reach_of(["127.0.0.1"]), timeout=1), "GET", f"http://{host}/")
+                ask_once(guarded_client(reach_of({}, ["127.0.0.1"]), timeout=1), "GET", f"http://{host}/")
 
     def test_secrets_are_named_never_written(self) -> None:
         assert header_problem({"X-Team": "blue", "Authorization": "Bearer ${TOOL_SECRET_A}"}) == ""
         assert "must name its secret" in header_problem({"Authorization": "Bearer abc"})
         assert "may only name" in header_problem({"X-Team": "${SECRET_KEY}"})
         assert "control character" in header_problem({"X-Team": "a\r\nHost: b"})
+        assert "the connection's own" in header_problem({"Host": "evil.example"})
 
     def test_missing_secret_is_an_error_that_names_it(self) -> None:
         with self.assertRaisesMessage(ToolSourceError, "TOOL_SECRET_ABSENT is not set"):
@@ -153,6 +154,21 @@ class AllowListTests(TestCase):
                     resolved_headers(named, others)
         with mock.patch.dict(os.environ, {"TOOL_SECRET_A": "s3cret"}), pytest.raises(ToolSourceError):
             resolved_headers(named, ["crm.example"])
+
+    @override_settings(MCP_STDIO_SERVERS={"crm": ["false"]}, TOOL_INTERNAL_HOSTS=[])
+    def test_secret_leaves_neither_in_clear_nor_by_a_variable_of_the_local_command(self) -> None:
+        """`crm.example` on port 80 is the same name; a proxy's address or a library would take what the command has."""
+        secret = {"X-Key": "${TOOL_SECRET_A}"}
+        in_clear = {"url": "http://crm.example/a", "allowed_hosts": ["crm.example"], "headers": secret}
+        led = {"command": "crm", "headers": {**secret, "HTTPS_PROXY": "http://evil.example"}}
+        with mock.patch.dict(os.environ, {"TOOL_SECRET_A": "s3cret", "TOOL_SECRET_A_HOSTS": "crm.example, crm"}):
+            for kind, fields, said in (
+                (SourceKind.OPENAPI, in_clear, "par https"),
+                (SourceKind.MCP_HTTP, in_clear, "par https"),
+                (SourceKind.MCP_STDIO, led, "HTTPS_PROXY may only be"),
+            ):
+                with self.assertRaisesMessage(ToolSourceError, said):
+                    refresh_source(make_source(slug=kind, kind=kind, **fields))
 
 
 class McpHttpTests(SourceCase):
