@@ -25,7 +25,6 @@ from agents.errors import StorageUnavailableError
 WEB_DATABASE_WAIT_SECONDS = 5.0
 #: How long a web process waits for a word of PostgreSQL about one statement: a server that is frozen says none.
 WEB_STATEMENT_SECONDS = 8.0
-_CANCEL_SECONDS = 1.0
 #: For so long a process tries no other write once the database refused one, so that waits do not add up.
 DATABASE_PAUSE_SECONDS = 1.0
 
@@ -96,9 +95,8 @@ def _impatient_connection() -> type[Any]:
             try:
                 return super().wait(gen, interval, timeout or WEB_STATEMENT_SECONDS)
             except psycopg.errors._WaitTimeout as error:
-                # By a connection of its own, which a frozen server reads once it goes on.
                 with suppress(psycopg.Error):
-                    self.cancel_safe(timeout=_CANCEL_SECONDS)
+                    self.cancel_safe(timeout=1.0)  # A frozen server reads it once it goes on.
                 self.pgconn.finish()
                 raise psycopg.OperationalError("the database does not answer") from error
 

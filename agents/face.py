@@ -1,5 +1,3 @@
 """The name under which the migrations of 0.2.0, which never change, know `agents.branding`; nothing else imports it."""
 
-from agents.branding import validate_accent
-
-__all__ = ["validate_accent"]
+from agents.branding import validate_accent as validate_accent

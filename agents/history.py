@@ -1,7 +1,7 @@
 """The audit log: every change of a setting, a text or a decision leaves a line that can be restored.
 
 django-auditlog sees `save` and `delete`; the managers of the models below log `update` and `bulk_update`, by column.
-Conversations, turns, messages, vectors, usage and the words of visitors are in no line. Secrets are masked.
+Conversations, turns, messages, vectors, usage and visitors' words are in no line. Secrets and people's data are masked.
 """
 
 import sys
@@ -63,7 +63,9 @@ LOGGED = {
     "agents.deployment": Logged(related="groups", restore=_SAVE),
     "agents.specialist": Logged(page="agents.deployment"),
     "agents.agentlimit": Logged(related="agents", page="auth.user"),
-    "auth.user": Logged(left_out="last_login", masked="password", related="groups user_permissions"),
+    "auth.user": Logged(
+        left_out="last_login", masked="password email first_name last_name", related="groups user_permissions"
+    ),
     "auth.group": Logged(related="permissions"),
     "agents.providergroup": Logged(restore=_SAVE),
     "knowledge.category": Logged(restore=_SAVE),

@@ -56,7 +56,6 @@ RULES = (
     Rule("files", "ORPHAN_FILE_HOURS", "knowledge.indexing.path.delete_orphans"),
     Rule("jobs", "FINISHED_JOB_DAYS", "agents.retention.finished_jobs"),
     Rule("sessions", "SESSION_DAYS", "agents.retention.expired_sessions"),
-    Rule("admin_log", "ADMIN_LOG_DAYS", "agents.retention.old_log_entries"),
     Rule("changes", "AUDIT_LOG_DAYS", "agents.retention.old_changes"),
 )
 
@@ -123,12 +122,8 @@ def expired_sessions() -> QuerySet[Session]:
     return Session.objects.filter(expire_date__lt=timezone.now())
 
 
-def old_log_entries() -> QuerySet[LogEntry]:
-    days = settings.ADMIN_LOG_DAYS
-    return LogEntry.objects.filter(action_time__lt=_before(days)) if days else LogEntry.objects.none()
-
-
-def old_changes() -> QuerySet[Change]:
-    days = settings.AUDIT_LOG_DAYS
-    found: QuerySet[Change] = Change.objects.filter(timestamp__lt=_before(days)) if days else Change.objects.none()
-    return found
+def old_changes() -> Iterator[int]:
+    """Delete old lines of the journal and of the admin's log."""
+    if days := settings.AUDIT_LOG_DAYS:
+        yield from delete_in_batches(LogEntry.objects.filter(action_time__lt=_before(days)))
+        yield from delete_in_batches(Change.objects.filter(timestamp__lt=_before(days)))

@@ -1,12 +1,16 @@
 """Deleting a conversation, also in a cascade or in bulk, removes every trace of its turns elsewhere but the counts;
+deleting an account, a user name that is an address from the journal;
 every new SQLite connection gets the function `repondant_folded`, which the search of conversations uses.
 """
 
 from typing import Any
 
+from auditlog.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
-from django.db.models.signals import pre_delete
+from django.db.models.signals import post_delete, pre_delete
 from django.dispatch import receiver
 
 from chat.models import Conversation, GoldenResult
@@ -33,3 +37,15 @@ def forget_turns_elsewhere(instance: Conversation, **_kwargs: Any) -> None:
     unlink_turns(turn_ids)
     keep_counts(instance)
     GoldenResult.objects.filter(source_turn__in=turn_ids).delete()
+
+
+@receiver(post_delete, sender=User)
+def forget_address(instance: User, **_kwargs: Any) -> None:
+    """Other addresses are masked in every line; who made a change stays told by the account's number."""
+    if "@" in (name := instance.username):
+        number = f"№ {instance.pk}"
+        of_account = LogEntry.objects.filter(
+            content_type=ContentType.objects.get_for_model(User), object_pk=instance.pk
+        )
+        of_account.update(object_repr=number, changes={})
+        LogEntry.objects.filter(additional_data__who=name).update(additional_data={"who": number})

@@ -295,7 +295,6 @@ SESSION_COOKIE_AGE = SESSION_DAYS * 24 * 3600
 FINISHED_JOB_DAYS = 90
 #: Who changed what (`agents.history`); 0: for ever.
 AUDIT_LOG_DAYS = env.int("AUDIT_LOG_DAYS", default=730)
-ADMIN_LOG_DAYS = AUDIT_LOG_DAYS
 AUDITLOG_STORE_JSON_CHANGES = True
 
 # --- Jobs ------------------------------------------------------------------------------------------------------------

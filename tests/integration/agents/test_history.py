@@ -95,7 +95,7 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "agents.deployment": ("welcome", "Bonsoir"),
     "agents.specialist": ("position", 4),
     "agents.providergroup": ("name", "autre"),
-    "auth.user": ("first_name", "Ada"),
+    "auth.user": ("is_active", False),
     "auth.group": ("name", "autre"),
     "knowledge.category": ("name", "Autre"),
     "knowledge.websource": ("refresh_hours", 5),
@@ -220,6 +220,19 @@ class PrivacyTest(TestCase):
         assert "4711" not in text
         assert "pbkdf2" not in text
         assert MASK in text
+
+    def test_address_of_a_person_is_not_in_it_and_no_deleted_one_as_user_name(self) -> None:
+        person = make_user(username="odile@example.org", email="odile@example.org", last_name="Martin")
+        with acting(person):
+            make_agent()
+        person.email = "martin@example.org"
+        person.save()
+        number = f"№ {person.pk}"
+        person.delete()
+        text = str(list(LogEntry.objects.values()))
+        assert "@" not in text
+        assert "Martin" not in text
+        assert text.count(number) >= 3
 
     def test_words_of_visitors_are_not_in_it(self) -> None:
         world = make_site()

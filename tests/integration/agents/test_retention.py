@@ -73,7 +73,7 @@ class EndTests(TestCase):
         for moment in (LONG_AGO, timezone.now()):
             entry = LogEntry.objects.create(user=make_user(), action_flag=CHANGE, object_repr="x")
             LogEntry.objects.filter(pk=entry.pk).update(action_time=moment)
-        assert retain_now()["admin_log"] == 1
+        assert retain_now()["changes"] == 1
 
     def test_rows_of_gone_workers_go_and_that_of_a_living_one_stays(self) -> None:
         for name in ("a", "b"):
