@@ -2,14 +2,15 @@
 
 The recipe is kept in the collection's own metadata (servers 1.16 and later), and read before each query: another
 process may have moved the alias. A point's words are a sparse vector beside its dense one, weighed by rarity on the
-server. A hybrid query is one request: the nearest points, those with most of the words, and for each word the point
-that says it most, which tells its rarity. Vendor errors never leave this file.
+server. A hybrid query is one request: the nearest points and those with most of the words, all scored in both ways, and
+for each word the point that says it most, which tells its rarity. Vendor errors never leave this file.
 """
 
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -26,7 +27,6 @@ from knowledge.vectors.base import (
     CollectionInfo,
     Condition,
     Hit,
-    Payload,
     PayloadFilter,
     Point,
     Query,
@@ -89,27 +89,18 @@ class QdrantVectorStore(VectorStore):
                 client.upsert(self._name(collection), batch, wait=True)
 
     def query(self, collection: str, query: Query, wanted: Wanted) -> list[Hit]:
-        self._require_recipe(collection, self._recipe(collection), query.recipe)
+        recipe, points = self._described(collection)
+        self._require_recipe(collection, recipe, query.recipe)
         asked = self._unit_rows(collection, query.recipe, [query.vector])[0]
         if wanted.limit <= 0:
             return []
         if wanted.lexical_weight is None:
             hits = self._nearest(collection, asked, wanted)
+        elif terms := question_terms(query.text):
+            hits = self._hybrid(collection, asked, terms, wanted, wanted.lexical_weight, points)
         else:
-            terms = question_terms(query.text)
-            hits = self._hybrid(collection, asked, terms, wanted, wanted.lexical_weight)
+            hits = self._nearest(collection, asked, replace(wanted, limit=max(wanted.limit, NEAREST_ALWAYS)))
         return [hit for hit in hits if wanted.min_score is None or hit.score >= wanted.min_score]
-
-    def _hybrid(self, collection: str, asked: Vector, terms: Terms, wanted: Wanted, lexical_weight: float) -> list[Hit]:
-        points, rarities = self._either_way(collection, asked, terms, wanted)
-        worth = {
-            term: weight * rarity
-            for term, weight, rarity in zip(terms.ids.tolist(), terms.weights.tolist(), rarities, strict=True)
-        }
-        found = {hit.id: hit for hit in (_scored(point, asked, worth) for point in points)}
-        scored = [(hit.id, hit.score, hit.overlap) for hit in found.values()]
-        ranked = rank_hybrid(scored, lexical_weight=lexical_weight, limit=wanted.limit, always=NEAREST_ALWAYS)
-        return [found[point_id] for point_id, _cosine, _overlap in ranked]
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
         points: dict[str, Point] = {}
@@ -152,7 +143,7 @@ class QdrantVectorStore(VectorStore):
         infos: list[CollectionInfo] = []
         for name in sorted(names):
             try:
-                recipe = self._read_recipe(name)
+                recipe, _about = self._read(name)
                 if recipe is None:
                     continue
                 points = self.count(name)
@@ -227,20 +218,18 @@ class QdrantVectorStore(VectorStore):
                 return sorted(hits, key=lambda hit: (-hit.score, hit.id))[: wanted.limit]
             size *= 2
 
-    def _either_way(
-        self, collection: str, vector: Vector, terms: Terms, wanted: Wanted
-    ) -> tuple[list[models.ScoredPoint], list[float]]:
-        """Points near the vector or with the terms, with their vectors, and how rare each term is."""
+    def _hybrid(
+        self, collection: str, asked: Vector, terms: Terms, wanted: Wanted, lexical_weight: float, points: int
+    ) -> list[Hit]:
+        """The best of the points near the vector or with the terms."""
         kept, depth = _filter(wanted.payload_filter), max(wanted.limit, _HYBRID_DEPTH)
+        nearest: dict[str, Any] = {"query": asked.tolist()}
+        saying: dict[str, Any] = {"query": _sparse(terms), "using": _TERMS}
+        either = [models.Prefetch(**nearest, limit=depth), models.Prefetch(**saying, limit=depth)]
         requests = [
-            models.QueryRequest(query=vector.tolist(), filter=kept, limit=depth, with_payload=True, with_vector=True)
+            models.QueryRequest(**nearest, prefetch=either, filter=kept, limit=2 * depth, with_payload=True),
+            models.QueryRequest(**saying, prefetch=either, filter=kept, limit=2 * depth),
         ]
-        if len(terms):
-            requests.append(
-                models.QueryRequest(
-                    query=_sparse(terms), using=_TERMS, filter=kept, limit=depth, with_payload=True, with_vector=True
-                )
-            )
         requests += [
             models.QueryRequest(
                 query=models.SparseVector(indices=[term], values=[1.0]), using=_TERMS, limit=1, with_vector=[_TERMS]
@@ -248,18 +237,17 @@ class QdrantVectorStore(VectorStore):
             for term in terms.ids.tolist()
         ]
         with self._asking() as client:
-            answers = client.query_batch_points(self._name(collection), requests)
-        lists = 2 if len(terms) else 1
-        found = [point for answer in answers[:lists] for point in answer.points]
-        unknown = rarity(self.count(collection), 0) if len(terms) else 0.0
-        rarities = []
-        for term, answer in zip(terms.ids.tolist(), answers[lists:], strict=True):
-            if not answer.points:
-                rarities.append(unknown)
-                continue
-            best = answer.points[0]
-            rarities.append(best.score / _both_vectors(best.vector)[1][term])
-        return found, rarities
+            by_vector, by_terms, *telling = client.query_batch_points(self._name(collection), requests)
+        rarities = [_rarity(answer.points, points, term) for answer, term in zip(telling, terms.ids, strict=True)]
+        most = float(terms.weights @ np.asarray(rarities))
+        overlaps = {point.id: round(point.score / most, SCORE_DECIMALS) for point in by_terms.points}
+        hits = {
+            str(point.id): Hit(str(point.id), _cosine(point.score), point.payload or {}, overlaps.get(point.id, 0.0))
+            for point in by_vector.points
+        }
+        scored = [(hit.id, hit.score, hit.overlap) for hit in hits.values()]
+        ranked = rank_hybrid(scored, lexical_weight=lexical_weight, limit=wanted.limit, always=NEAREST_ALWAYS)
+        return [hits[key] for key, *_scores in ranked]
 
     def _wanted(self, collection: str, ids: Sequence[str]) -> Iterator[list[str]]:
         """The ids, each once, in batches; where there is none, that the collection exists is asked all the same."""
@@ -299,22 +287,26 @@ class QdrantVectorStore(VectorStore):
                 client.create_payload_index(self._name(collection), field, schema, wait=True)
 
     def _recipe(self, collection: str) -> Recipe:
-        recipe = self._read_recipe(collection)
+        return self._described(collection)[0]
+
+    def _described(self, collection: str) -> tuple[Recipe, int]:
+        """The recipe of a collection, and about how many points it has."""
+        recipe, points = self._read(collection)
         if recipe is None:
             raise EmbeddingMismatchError(
                 f"Collection {collection!r} has no recipe: it was made by another program, or by a Qdrant server "
                 "older than 1.16, which keeps no metadata."
             )
-        return recipe
+        return recipe, points
 
-    def _read_recipe(self, collection: str) -> Recipe | None:
-        """The recipe of a collection of ours, `None` for somebody else's."""
+    def _read(self, collection: str) -> tuple[Recipe | None, int]:
+        """The recipe is `None` where the collection is somebody else's."""
         with self._asking() as client:
             found = client.get_collection(self._name(collection))
-        ours = (found.config.metadata or {}).get(_METADATA)
+        ours, points = (found.config.metadata or {}).get(_METADATA), found.points_count or 0
         if ours is None or ours["prefix"] != self._prefix:
-            return None
-        return Recipe.from_json(ours["recipe"])
+            return None, points
+        return Recipe.from_json(ours["recipe"]), points
 
     def _aliases(self) -> dict[str, str]:
         with self._asking() as client:
@@ -363,11 +355,16 @@ def _translated() -> Iterator[None]:
     except (ApiException, QdrantException) as error:
         source = getattr(error, "source", error)
         raise VectorStoreUnavailableError(f"Qdrant cannot be reached: {source}") from error
+    except (AssertionError, ValueError) as error:
+        raise VectorStoreUnavailableError(f"Another program than Qdrant answers at QDRANT_URL: {error}") from error
 
 
 def _as_ours(error: UnexpectedResponse) -> KnowledgeError:
     text, is_refused = str(error), error.status_code == 400
-    if error.status_code == 404:
+    if error.status_code in (401, 403):
+        return VectorStoreUnavailableError(f"Qdrant refuses QDRANT_API_KEY: {text}")
+    # Another program at this address has no collections.
+    if error.status_code == 404 and "Collection" in text:
         return CollectionMissingError(text)
     if error.status_code == 409 or (is_refused and "already exists" in text.lower()):
         return NameTakenError(text)
@@ -383,34 +380,22 @@ def _cosine(score: float) -> float:
 
 
 def _point(record: "models.Record") -> Point:
-    payload: Payload = record.payload or {}
-    return Point(str(record.id), _both_vectors(record.vector)[0], payload)
+    """A server gives the dense vector alone without a name."""
+    vector: Any = record.vector
+    dense = vector[_DENSE] if isinstance(vector, dict) else vector
+    return Point(str(record.id), np.asarray(dense, dtype=np.float32), record.payload or {})
 
 
-def _both_vectors(vector: Any) -> tuple[Vector, dict[int, float]]:
-    """The dense vector and the terms; a server gives the dense one alone without a name."""
-    if not isinstance(vector, dict):
-        return np.asarray(vector, dtype=np.float32), {}
-    terms = vector.get(_TERMS)
-    held = {} if terms is None else dict(zip(terms.indices, terms.values, strict=True))
-    return np.asarray(vector.get(_DENSE, ()), dtype=np.float32), held
-
-
-def _scored(point: models.ScoredPoint, asked: Vector, worth: dict[int, float]) -> Hit:
-    dense, held = _both_vectors(point.vector)
-    return Hit(str(point.id), _cosine(float(dense @ asked)), point.payload or {}, _overlap(held, worth))
+def _rarity(best: Sequence[models.ScoredPoint], points: int, term: int) -> float:
+    """The rarity of a term as the server counts it: the score of the best point, by the term's weight there."""
+    if not best:
+        return rarity(points, 0)
+    held: Any = cast("dict[str, Any]", best[0].vector)[_TERMS]
+    return float(best[0].score / held.values[held.indices.index(term)])
 
 
 def _sparse(terms: Terms) -> models.SparseVector:
     return models.SparseVector(indices=terms.ids.tolist(), values=terms.weights.tolist())
-
-
-def _overlap(held: dict[int, float], worth: dict[int, float]) -> float:
-    best = sum(worth.values())
-    if best <= 0:
-        return 0.0
-    share = sum(value * held.get(term, 0.0) for term, value in worth.items())
-    return round(share / best, SCORE_DECIMALS)
 
 
 def _filter(payload_filter: PayloadFilter | None) -> models.Filter | None:

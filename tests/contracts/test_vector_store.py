@@ -2,12 +2,14 @@
 one.
 """
 
+import json
 import os
 import socket
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from knowledge.vectors.base import Condition, Hit, Json, PayloadFilter, Point, Q
 from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
 from tests.in_process_qdrant import InProcessQdrant
+from tests.servers.qdrant_server import QdrantServer
 from tests.servers.web_site import Answer, web_site
 
 pytestmark = pytest.mark.django_db
@@ -80,16 +83,11 @@ def ask(
     store: VectorStore,
     collection: str = "animals",
     values: Sequence[float] = (1, 0, 0),
-    *,
+    question: str = "",
     limit: int = 10,
-    payload_filter: PayloadFilter | None = None,
-    min_score: float | None = None,
+    **wanted: Any,
 ) -> list[Hit]:
-    return store.query(
-        collection,
-        Query(vector(*values), RECIPE),
-        Wanted(limit=limit, payload_filter=payload_filter, min_score=min_score),
-    )
+    return store.query(collection, Query(vector(*values), RECIPE, question), Wanted(limit, **wanted))
 
 
 def numbers(hits: Sequence[Hit]) -> list[int]:
@@ -271,31 +269,35 @@ def test_scroll_gives_every_point_of_a_large_batch_once_in_a_stable_order(store:
     assert [p.id for batch in store.scroll("animals") for p in batch] == seen
 
 
+def unavailable(store: QdrantVectorStore, named: str) -> None:
+    for verb in (store.ping, store.collections, lambda: ask(store), lambda: store.drop("animals")):
+        with pytest.raises(VectorStoreUnavailableError, match=named):
+            verb()
+
+
 def test_store_that_is_gone_is_reported_at_once() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     # Who waited for its time limit would wait longer than any test may take.
-    gone = QdrantVectorStore(url=f"http://127.0.0.1:{port}", timeout=3600)
-    for verb in (gone.ping, gone.collections, lambda: ask(gone), lambda: gone.drop("animals")):
-        with pytest.raises(VectorStoreUnavailableError):
-            verb()
+    unavailable(QdrantVectorStore(url=f"http://127.0.0.1:{port}", timeout=3600), "cannot be reached")
 
 
 @pytest.mark.parametrize(
-    ("status", "expected"),
+    ("status", "body", "named"),
     [
-        (404, CollectionMissingError),
-        (401, VectorStoreUnavailableError),
-        (429, VectorStoreUnavailableError),
-        (500, VectorStoreUnavailableError),
+        (401, "Must provide an API key", "QDRANT_API_KEY"),
+        (403, "Invalid API key", "QDRANT_API_KEY"),
+        (500, "{}", "500"),
+        (404, "<html>No such page</html>", "404"),
+        (200, "<html>Welcome</html>", "QDRANT_URL"),
+        (200, "{}", "QDRANT_URL"),
     ],
 )
-def test_answers_of_a_server_are_translated(status: int, expected: type[KnowledgeError]) -> None:
+def test_server_that_refuses_or_is_another_program_is_unavailable(status: int, body: str, named: str) -> None:
     with web_site() as site:
-        site.fallback = Answer("{}", "application/json", status)
-        with pytest.raises(expected):
-            QdrantVectorStore(url=site.url()).info("animals")
+        site.fallback = Answer(body, "application/json", status)
+        unavailable(QdrantVectorStore(url=site.url()), named)
 
 
 @pytest.mark.parametrize(
@@ -405,18 +407,8 @@ def _perform(store: VectorStore, name: str, verb: str, argument: Any) -> object:
     return [(hit.id, pytest.approx(hit.score, abs=2e-6), hit.payload) for hit in hits]
 
 
-def hybrid(
-    store: VectorStore,
-    question: str,
-    values: Sequence[float] = (1, 0, 0),
-    *,
-    collection: str = "animals",
-    lexical_weight: float = 1.0,
-    limit: int = 10,
-    payload_filter: PayloadFilter | None = None,
-) -> list[Hit]:
-    wanted = Wanted(lexical_weight=lexical_weight, limit=limit, payload_filter=payload_filter)
-    return store.query(collection, Query(vector(*values), RECIPE, question), wanted)
+def hybrid(store: VectorStore, question: str, *, lexical_weight: float = 1.0, **asked: Any) -> list[Hit]:
+    return ask(store, question=question, lexical_weight=lexical_weight, **asked)
 
 
 SAYINGS = (
@@ -460,6 +452,17 @@ def test_hybrid_overlaps_are_the_same_in_every_store(talking: VectorStore) -> No
         here = hybrid(talking, question)
         assert numbers(here) == numbers(there)
         assert [h.overlap for h in here] == pytest.approx([h.overlap for h in there], abs=2e-6)
+
+
+def test_hybrid_question_is_two_calls_that_bring_no_vectors_back() -> None:
+    with QdrantServer() as server, mock.patch.object(server, "answer", wraps=server.answer) as answered:
+        store = QdrantVectorStore(url=f"http://127.0.0.1:{server.port}")
+        store.ensure("animals", RECIPE)
+        answered.reset_mock()
+        hybrid(store, "le chat dort")
+    _recipe, batch = answered.call_args_list
+    returned = [each.get("with_vector") for each in json.loads(batch.args[2])["searches"]]
+    assert returned == [None, None, *[["terms"]] * 4]
 
 
 def test_hybrid_query_is_filtered_and_limited_but_keeps_the_nearest(talking: VectorStore) -> None:

@@ -95,6 +95,7 @@ class QdrantServer(LoopbackServer):
         return self.engine.query_points(
             name,
             query=asked.query,
+            prefetch=asked.prefetch,
             using=asked.using,
             query_filter=asked.filter,
             limit=asked.limit or 10,
