@@ -168,9 +168,7 @@ def follow_groups(user: User, added: QuerySet[Group], taken: QuerySet[Group]) ->
 
 @transaction.atomic
 def follow_provider(account: SocialAccount, names: Iterable[str]) -> None:
-    """Give an account's user the groups that the table names for these groups of the provider. Takes back the others of
-    the table, and those that it named the last time.
-    """
+    """Give a user the groups that the table names for those of the provider; take back its others, and earlier ones."""
     user, table = account.user, ProviderGroup.objects.all()
     meant = set(table.filter(name__in=names).values_list("group", flat=True))
     ours = meant | set(table.values_list("group", flat=True)) | set(account.extra_data.get("groups", ()))

@@ -586,9 +586,7 @@ share_token = str
 
 
 class ApiKey(models.Model):
-    """A program's right: to ask through `/v1` as these deployments, or, of a *service token*, to write batches into their
-    conversations. A hash is kept; the secret is shown once.
-    """
+    """A program's right to ask through `/v1`, or (*service token*) to write batches. Of its secret a hash is kept."""
 
     #: What staff recognise a key by: its first characters, far too few to guess the rest.
     PREFIX_CHARACTERS: ClassVar = 10
@@ -641,9 +639,7 @@ class ApiKey(models.Model):
 
 
 class DailyCount(models.Model):
-    """Sums of the turns of a day with one exit, of conversations that were deleted (`chat.staff.figures`);
-    `up` and `down` are ratings. Rows are only added, and the same of a day become one at night.
-    """
+    """Sums of the turns of a day with one exit, of deleted conversations; rows are added, and merged at night."""
 
     day = models.DateField()
     #: May have been deleted since.

@@ -71,11 +71,8 @@ _VALUES = {
 def render_answer(
     markdown: str, *, turn_id: str, source_numbers: Collection[int], heading: int = ANSWER_HEADING
 ) -> str:
-    """Safe HTML of an answer; its citations point to `#source-<turn_id>-<n>`, its first heading is of the level
-    `heading`.
-
-    Pages list the sources below it: the line by which a direct answer names its one source (`direct_text`) is not said
-    twice.
+    """Safe HTML of an answer: citations point to `#source-<turn_id>-<n>`, the first heading is of the level `heading`. The
+    line by which a direct answer names its one source (`direct_text`) is left out: pages list the sources below.
     """
     environment = {"turn_id": turn_id, "source_numbers": frozenset(source_numbers), "heading": heading}
     if environment["source_numbers"] == {1}:

@@ -13,8 +13,7 @@ from chat.access.sign_in import admin_sign_in
 from config import first_agent, health, home
 from config.version import VERSION
 
-#: A form that is too long, an address that is not there and a database in trouble are answered by their names, wherever
-#: they were met.
+#: Forms that are too long, unknown addresses and a database in trouble are answered by their names, wherever met.
 handler400 = "chat.page.views.refused"
 handler404 = "chat.page.views.unknown"
 handler500 = "chat.page.views.failed"
@@ -29,6 +28,7 @@ urlpatterns = [
     path("admin/advanced/", admin.site.admin_view(home.advanced), name="admin-advanced"),
     path("admin/agents/deployment/begin/", admin.site.admin_view(first_agent.first_agent), name="admin-first-agent"),
     path("admin/work-mail/", admin.site.admin_view(home.choose_mail), name="admin-work-mail"),
+    path("admin/auth/user/", include("chat.staff.admin.account_files")),
     path("admin/", admin.site.urls),
     path("login/", account.login, name="account_login"),
     path("login/again/", account.reauthenticate, name="account_reauthenticate"),

@@ -10,12 +10,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Self
+from typing import Any, Self
 
+from django import forms
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import models, transaction
+from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from unfold.widgets import UnfoldAdminFileFieldWidget
 
 from agents.errors import ApplicationError
 from agents.models import Agent
@@ -34,7 +37,7 @@ from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from faqs.neighbours import MAX_QUESTIONS, SimilarAnswer, find_similar, waiting_phrasings
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.points import OnProgress, no_progress
-from knowledge.question_tables import question_rows
+from knowledge.question_tables import CsvRows, question_rows
 from knowledge.vectors.base import batches
 
 #: One CSV file, read and checked within the request.
@@ -78,6 +81,10 @@ class FaqRow:
         """A stored answer as a file would have it."""
         return cls(row.question, row.answer, row.category, tuple(phrasing.text for phrasing in row.phrasings.all()))
 
+    @property
+    def phrasing_lines(self) -> str:
+        return "\n".join(sorted(self.phrasings))
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -102,6 +109,11 @@ class PlannedRow:
         """The row with the answers that it is shown beside as they are: a choice holds for these alone."""
         answers = filter(None, (self.replaces, *self.contradicts))
         return "-".join([str(self.row.line), *(f"{answer.pk}.{answer.revision}" for answer in answers)])
+
+    @property
+    def before(self) -> FaqRow | None:
+        """The answer that it would replace."""
+        return FaqRow.of(self.replaces) if self.replaces else None
 
     @property
     def old(self) -> LearnedResponse | None:
@@ -149,12 +161,20 @@ def export_csv(rows: Iterable[LearnedResponse]) -> Iterator[str]:
 
 
 def csv_lines(rows: Iterable[FaqRow]) -> Iterator[str]:
-    yield _csv_line(COLUMNS)
+    yield csv_line(COLUMNS)
     for row in rows:
-        yield _csv_line(("\n".join((row.question, *row.phrasings)), row.answer, row.category))
+        yield csv_line(("\n".join((row.question, *row.phrasings)), row.answer, row.category))
 
 
-def _csv_line(cells: Iterable[str]) -> str:
+def csv_file(lines: Iterable[str], name: str) -> HttpResponse:
+    """The answer by which a browser saves it."""
+    response = HttpResponse("".join(lines), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+def csv_line(cells: Iterable[str]) -> str:
     out = io.StringIO()
     # No spreadsheet takes a cell for a formula.
     csv.writer(out, lineterminator="\r\n").writerow([f"'{each}" if _FORMULA.match(each) else each for each in cells])
@@ -173,15 +193,24 @@ def parse_csv(data: bytes | str) -> tuple[list[FaqRow], list[Failure]]:
                 "(ou « réponse »), et « category » (ou « catégorie ») si besoin."
             )
         )
+    rows, failed = named_cells(found, FAQ_MAX_IMPORT_ROWS)
+    return [_row(line, values) for line, values in rows], failed
+
+
+NamedCells = list[tuple[int, dict[str, str]]]
+
+
+def named_cells(found: tuple[str, dict[str, int], CsvRows], limit: int) -> tuple[NamedCells, list[Failure]]:
+    """The cells of a table's rows by the names of their columns, up to so many rows, and what was refused."""
     delimiter, columns, lines = found
-    rows: list[FaqRow] = []
+    rows: NamedCells = []
     failed: list[Failure] = []
     try:
         width = len(next(lines)[1])
         for line, cells in lines:
-            if len(rows) >= FAQ_MAX_IMPORT_ROWS:
+            if len(rows) >= limit:
                 reason = _("La limite de %(limit)d lignes est atteinte ; la suite est ignorée.")
-                failed.append(Failure(line, "", reason % {"limit": FAQ_MAX_IMPORT_ROWS}))
+                failed.append(Failure(line, "", reason % {"limit": limit}))
                 break
             if any(cell.strip() for cell in cells[width:]):
                 reason = _(
@@ -189,13 +218,33 @@ def parse_csv(data: bytes | str) -> tuple[list[FaqRow], list[Failure]]:
                 )
                 failed.append(Failure(line, cells[0][:200], reason % {"delimiter": delimiter}))
                 continue
-            rows.append(_row(line, cells, columns))
+            values = {name: cells[index] if index < len(cells) else "" for name, index in columns.items()}
+            rows.append((line, {name: cell[1:] if _ESCAPED.match(cell) else cell for name, cell in values.items()}))
     except csv.Error as error:
         reason = _("Ce fichier CSV est mal formé : %(reason)s") % {"reason": error}
         if not rows:
             raise AnswerRejectedError(reason) from error
-        failed.append(Failure(rows[-1].line, "", reason))
+        failed.append(Failure(rows[-1][0], "", reason))
     return rows, failed
+
+
+class CsvFileField(forms.FileField):
+    """A form's CSV file of so many bytes at most; its value is the text."""
+
+    widget = UnfoldAdminFileFieldWidget
+
+    def __init__(self, most: int, **kwargs: Any) -> None:
+        super().__init__(label=gettext_lazy("Fichier CSV"), **kwargs)
+        self.most = most
+
+    def clean(self, data: Any, initial: Any = None) -> str:
+        file = super().clean(data, initial)
+        if file.size > self.most:
+            raise forms.ValidationError(_("Le fichier dépasse %(limit)d octets.") % {"limit": self.most})
+        try:
+            return decoded(file.read())
+        except AnswerRejectedError as error:
+            raise forms.ValidationError(str(error.public_message)) from error
 
 
 def decoded(data: bytes) -> str:
@@ -211,9 +260,7 @@ def decoded(data: bytes) -> str:
     raise AnswerRejectedError(_("Ce fichier n’est pas un texte ; enregistrez-le en CSV UTF-8."))
 
 
-def _row(line: int, cells: list[str], columns: dict[str, int]) -> FaqRow:
-    values = {name: cells[index] if index < len(cells) else "" for name, index in columns.items()}
-    values = {name: cell[1:] if _ESCAPED.match(cell) else cell for name, cell in values.items()}
+def _row(line: int, values: dict[str, str]) -> FaqRow:
     question, *phrasings = values["question"].strip().splitlines() or [""]
     category = one_line(values.get("category", ""))[:200] or DEFAULT_CATEGORY
     return FaqRow(question, values["answer"], category, tuple(phrasings), line)
@@ -317,11 +364,7 @@ def _similar(agent: Agent, rows: Sequence[FaqRow], on_progress: OnProgress) -> d
 
 
 def apply_import(plan: ImportPlan, *, chosen: Collection[int] = (), by: AbstractBaseUser | None = None) -> ImportReport:
-    """Write the new rows and, of those that a person is asked about, the `chosen` lines.
-
-    What has changed in the database since the plan was made is not written and is reported. The caller has
-    `report.keys` indexed.
-    """
+    """Write the new rows and the `chosen` ones; what changed since is reported. The caller indexes `report.keys`."""
     wanted = plan.wanted(chosen)
     unchanged = len(plan.of_kind(RowKind.UNCHANGED))
     report = ImportReport(unchanged=unchanged, failed=list(plan.failed), left=plan.left(chosen))

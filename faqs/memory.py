@@ -87,10 +87,7 @@ def audience_key(audience: str, group_ids: Iterable[int] = ()) -> str:
 
 
 def may_answer(entry_audience: str, current_audience: str) -> bool:
-    """Whether everybody who can ask now belonged to the audience that the entry was learned for.
-
-    A public answer may be given to members; an answer learned among some groups is given to those groups, or to fewer.
-    """
+    """Whether everybody who can ask now belonged to the audience that the entry was learned for."""
     if entry_audience == Audience.PUBLIC or entry_audience == current_audience:
         return True
     if not current_audience.startswith(_GROUPS):
@@ -418,10 +415,7 @@ class Held(NamedTuple):
 
 
 def memory_mark(deployment: Deployment) -> MemoryMark | None:
-    """The mark of a deployment that was loaded with its `memory`: no query, but for a group's audience.
-
-    `None`: nothing was ever learned here.
-    """
+    """The mark of a deployment loaded with its `memory` (a query for groups alone); `None`: nothing was learned."""
     memory = getattr(deployment, "memory", None)
     if memory is None or not memory.version:
         return None

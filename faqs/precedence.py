@@ -246,10 +246,7 @@ def vouch_for_entries(entries: QuerySet[CachedResponse]) -> int:
 
 
 def supersede_with_entry(entry: CachedResponse, older: Older) -> None:
-    """Withdraw the candidates older than the entry's validation, in the caller's transaction, but not its own sources.
-
-    An entry of a phase or a project answers in such conversations only, and supersedes nothing.
-    """
+    """Withdraw the candidates older than the entry's validation but its sources; a scoped entry supersedes nothing."""
     if entry.is_scoped or entry.validated_at is None or entry.status != EntryStatus.VALID:
         return
     beside = CachedResponse.objects.exclude(pk=entry.pk).filter(pk__in=older.entry_ids, is_scoped=False)

@@ -90,10 +90,7 @@ _READ = f"SELECT answer, sources FROM responses WHERE {_CONDITIONS}"  # noqa: S6
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A query to the memory: the least similarity and the greatest age at which it answers.
-
-    With `writes` off nothing is counted, moved or pruned.
-    """
+    """A query: the least similarity and the greatest age that answer; without `writes` nothing is counted or moved."""
 
     question: str
     threshold: float

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice, pairwise
 
@@ -26,6 +26,7 @@ _DELIMITERS = ",;\t|"
 _DECLARED = re.compile(r"\ufeff?sep=(.)\r?\n", re.IGNORECASE)
 
 CsvRows = Iterator[tuple[int, list[str]]]
+Columns = Callable[[Sequence[str]], dict[str, int]]
 
 
 def question_columns(header: Sequence[str]) -> dict[str, int]:
@@ -43,16 +44,16 @@ def question_columns(header: Sequence[str]) -> dict[str, int]:
     return columns if {"question", "answer"} <= columns.keys() else {}
 
 
-def question_rows(text: str) -> tuple[str, dict[str, int], CsvRows] | None:
-    """The delimiter under which one of the first rows has the columns, where they are, and the rows from that one."""
+def question_rows(text: str, columns_of: Columns = question_columns) -> tuple[str, dict[str, int], CsvRows] | None:
+    """The delimiter under which a first row has the columns (of questions, or others), where they are, its row and on."""
     for delimiter in _delimiters(text):
         first: list[list[str]] = []
         with suppress(csv.Error):
-            for _line, cells in islice(csv_rows(text, delimiter), TITLE_ROWS + 1):
-                first.append(cells)
+            first.extend(cells for _line, cells in islice(csv_rows(text, delimiter), TITLE_ROWS + 1))
         for at, (cells, following) in enumerate(pairwise([*first, first[-1]] if first else [])):
-            columns = question_columns(cells)
-            if columns and max(columns["question"], columns["answer"]) < len(following):
+            columns = columns_of(cells)
+            needed = (columns[name] for name in ("question", "answer") if name in columns)
+            if columns and max(needed, default=0) < len(following):
                 return delimiter, columns, islice(csv_rows(text, delimiter), at, None)
     return None
 
@@ -80,8 +81,7 @@ def csv_rows(text: str, delimiter: str) -> CsvRows:
     """Rows that are not empty, with the line they begin on."""
     declared = _DECLARED.match(text)
     reader = csv.reader(io.StringIO(text[declared.end() if declared else 0 :], newline=""), delimiter=delimiter)
-    above = 1 + bool(declared)
-    line = above
+    line = above = 1 + bool(declared)
     for cells in reader:
         if any(cell.strip() for cell in cells):
             yield line, cells

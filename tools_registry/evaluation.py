@@ -86,10 +86,7 @@ def _not_installed(_arguments: Arguments, _context: ToolContext) -> object:
 
 
 def read_tools(path: Path) -> list[ToolSpec]:
-    """The tools of a file: `name`, and `description`, `parameters`, `keywords`, `examples` where a line has them.
-
-    A tool that stands twice has the examples of both lines. Raises `ValueError` with the line that cannot be read.
-    """
+    """The tools of a file, each with the examples of all its lines. Raises `ValueError` with the line that is wrong."""
     found: dict[str, dict[str, Any]] = {}
     for where, row in json_rows(path):
         name = row.get("name")

@@ -27,9 +27,7 @@ _REFUSED = (ldap.INVALID_CREDENTIALS, ldap.UNWILLING_TO_PERFORM, ldap.CONSTRAINT
 
 
 def person(username: str, password: str = "") -> tuple[str, dict[str, str], list[str]] | None:
-    """The name, the fields and the groups of somebody there; `None`: nobody, or with another password. Raises
-    `UnavailableError`.
-    """
+    """The name, fields and groups of somebody; `None`: nobody, or a wrong password. Raises `UnavailableError`."""
     url = LDAPUrl(settings.LDAP_URL)
     name = (url.attrs or ["uid"])[0]
     people = f"(&{url.filterstr or '(objectClass=*)'}{filter_format(f'({name}=%s)', [username])})"

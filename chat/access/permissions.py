@@ -252,9 +252,7 @@ def service_token_of(authorization: str) -> ApiKey:
 
 
 def _borne(authorization: str, missing: ChatError, *, is_service: bool) -> ApiKey:
-    """The key with the hash of the secret in the header; without a secret nothing is looked up. Its use is stored, at
-    most once a minute, to spare writes.
-    """
+    """The key whose secret the header bears; its use is stored, at most once a minute to spare writes."""
     scheme, _space, secret = authorization.partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise missing

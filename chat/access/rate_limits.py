@@ -110,10 +110,7 @@ def address_of(request: HttpRequest) -> str:
 
 
 def client_address(peer: str | None, forwarded: str | None) -> str:
-    """Who asks: the peer, or what the outermost of our own `TRUSTED_PROXIES` saw; empty where unknown.
-
-    What they wrote that is no address counts as the peer. An IPv6 customer has a whole /64.
-    """
+    """Who asks: the peer, or the address that the outermost of our `TRUSTED_PROXIES` saw; of IPv6 its whole /64."""
     hops = [hop.strip() for hop in (forwarded or "").split(",") if hop.strip()]
     if settings.TRUSTED_PROXIES and hops:
         seen = _counted_address(hops[-min(settings.TRUSTED_PROXIES, len(hops))])

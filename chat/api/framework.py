@@ -76,9 +76,7 @@ EXAMPLES: dict[str, dict[str, Any]] = SCHEMAS["examples"]
 
 
 def add_questions(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
-    """A hook of drf-spectacular: the views of `/api/rag`, which are no part of REST framework, and an example of each
-    body. `/v1` is described by OpenAI.
-    """
+    """A hook of drf-spectacular: the views of `/api/rag`, with an example of each body. OpenAI describes `/v1`."""
     result["paths"] |= SCHEMAS["paths"]
     result["components"] |= SCHEMAS["components"]
     for path, operations in result["paths"].items():

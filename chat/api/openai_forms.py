@@ -50,10 +50,7 @@ class ClientThread:
 
 
 def read_messages(messages: Sequence[tuple[str, str]]) -> tuple[ClientThread, str]:
-    """Split `(role, text)` messages into the exchanges before and the last question; of some in a row the last counts.
-
-    An answer before any question belongs to no exchange.
-    """
+    """Split `(role, text)` messages into earlier exchanges and the last question; of some in a row the last counts."""
     exchanges: list[tuple[str, str]] = []
     previous, is_answered = "", False
     for role, text in messages[:-1]:
@@ -371,10 +368,8 @@ _CITED = re.compile(r"\[(\d{1,3})\]")
 def url_citations(
     request: HttpRequest, turn_id: uuid.UUID, text: str, sources: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """One for each `[n]` in the text, by characters, sorted by source.
-
-    Programs show `[n]` as the n-th address that they are told. So each source has an address of its own, and a lower
-    number that the text does not cite has an empty place.
+    """One for each `[n]` in the text, by characters, sorted by source. Programs show `[n]` as the n-th address that they
+    are told: each source has its own, and a lower number that the text does not cite has an empty place.
     """
     places: dict[int, list[tuple[int, int]]] = {}
     for found in _CITED.finditer(text):

@@ -70,9 +70,7 @@ def script_texts() -> dict[str, Any]:
 
 
 def script_config(deployment: Deployment | None, account: str | None = None) -> dict[str, Any]:
-    """What the scripts of the page and of the widget are told: words and limits. `account`: of who is signed in, the
-    address, if any.
-    """
+    """What the scripts of page and widget are told: words, limits, and the address of the `account`, if any."""
     config = effective_config(deployment) if deployment else None
     hours = _(config.person_hours) if config and config.person_hours else ""
     return {
@@ -157,9 +155,7 @@ def logo(request: HttpRequest, digest: str) -> HttpResponse:
 
 
 def _to_read(request: HttpRequest, face: Deployment | None, **context: Any) -> HttpResponse:
-    """The page of a passage; without a deployment, that the link is closed. No search engine keeps it, and its
-    address is told to no other site.
-    """
+    """The page of a passage, or that its link is closed. No search engine keeps it, no other site is told of it."""
     context |= {"face": face, "config": {"texts": script_texts()}, "login_url": reverse(settings.LOGIN_URL)}
     response = render(request, "chat/passage.html", context, status=200 if face else 404)
     response["Content-Security-Policy"] = _policy(request.get_host(), face)

@@ -200,9 +200,7 @@ class Runner:
     async def start(
         self, conversation: Conversation, asked: AskFrame, *, language: str, place: ExitStack | None = None
     ) -> uuid.UUID:
-        """Claim the turn and start it, also where the caller goes away; the same client message again gives the same
-        turn.
-
+        """Claim the turn and start it, also where the caller goes away; the same client message gives the same turn.
         Raises `TurnRunningError`, `ServerStoppingError`, and what `place` raises where no place is given.
         """
 
@@ -225,10 +223,7 @@ class Runner:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[ExitStack]:
-        """A place for the preparation of a turn, until its first text; taken before anything is counted or opened.
-
-        Raises `OverloadedError` where other questions have all places and none of them gets on.
-        """
+        """A place until the turn's first text, taken before all else. Raises `OverloadedError` where none gets free."""
         try:
             async with asyncio.timeout(OVERLOAD_WAIT_SECONDS):
                 await self._places.acquire()
@@ -255,10 +250,7 @@ class Runner:
         return decided.is_new
 
     async def retry(self, turn: Turn, *, language: str) -> uuid.UUID:
-        """Run an interrupted or failed turn again, under its own id; nothing where it runs or is answered.
-
-        Raises `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn runs.
-        """
+        """Run a broken turn again, under its own id, unless it runs or is answered. Raises as `reopen_turn` does."""
 
         def reopen() -> tuple[ClaimedTurn, TurnRequest]:
             return _stored_claim(turn.pk, language, is_new=reopen_turn(turn.pk))

@@ -220,10 +220,7 @@ class Proposal:
 
 
 def propose_thresholds(pairs: Sequence[Pair], *, embedder: Embedder, budget: float) -> Proposal:
-    """The rates at each step, and the highest step that keeps nearly all the hits the budget allows.
-
-    One threshold for both exits: behind the second key, what a direct answer may cost is what a cached one may.
-    """
+    """The rates at each step, and the highest, for both exits, that keeps nearly all hits within the budget."""
     labelled = [pair for pair in pairs if pair.same_answer is not None]
     checked = [
         (each.pair.same_answer, each.decision.served, each.decision.score)

@@ -80,10 +80,7 @@ class Correction:
     def keep(
         self, *, question: str, answer: str, owner: AbstractBaseUser | None, taken: Mapping[str, Any] | None = None
     ) -> LearnedResponse:
-        """Keep it as a validated answer; `taken` is the passage that its text was taken from, where it was.
-
-        Raises `AnswerRejectedError` for what a desk writes where it has no answer.
-        """
+        """Keep it as a validated answer, with the passage it was `taken` from. Raises `AnswerRejectedError`."""
         said = words(fold(answer))
         if any(said[: len(each)] == each for each in self._texts_without_answer()):
             raise AnswerRejectedError(

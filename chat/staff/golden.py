@@ -137,11 +137,7 @@ def unmet(row: Row, expected: Row) -> Iterator[str]:
 
 
 def read_lines(text: str, *, is_strict: bool = False) -> list[Row]:
-    """The rows of a text, each line a JSON object, a question, or « question => a text of its answer »; `is_strict`:
-    of known keys alone.
-
-    Raises `InvalidMessageError` at the first fault.
-    """
+    """Rows of JSON, questions, « question => text »; `is_strict`: known keys alone. Raises `InvalidMessageError`."""
     rows: list[Row] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():

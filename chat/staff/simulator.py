@@ -130,9 +130,7 @@ class Trial:
         }
 
     def passages(self, answered_by: str = "") -> dict[str, Any]:
-        """Each passage with what is held to the guard rail, its threshold (`least`), and whether it passes. Raises the
-        errors of the embedder and the vector store.
-        """
+        """Each passage with what is held to the guard rail, its threshold (`least`), and whether it passes."""
         config = self.config(answered_by)
         found = search_as(config, self.question, limit=config.match_count)
         thresholds = thresholds_for(config, model=embedder().recipe.model)

@@ -40,10 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 def ask_a_person(turn: Turn, *, address: str) -> HelpRequest:
-    """Store a request about a turn's answer, or return the one there is; of signed-in people no address is kept.
-
-    Raises `HelpRefusedError`, and `InvalidMessageError` for an address that is none.
-    """
+    """Store a request, or return the one there is. Raises `HelpRefusedError`, `InvalidMessageError` (the address)."""
     own = turn.conversation
     if not effective_config(own.deployment).ask_a_person:
         raise HelpRefusedError

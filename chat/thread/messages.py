@@ -291,9 +291,7 @@ def unanswered(request: Message, call: RequestedCall) -> Message:
 
 
 def repaired(messages: Sequence[Message]) -> list[Message]:
-    """The same thread, acceptable to a strict model API: a call without its tool message gets a failed one, a tool
-    message without its call is left out, and what came between stands after the block.
-    """
+    """The thread as a strict model API takes it: each call with its tool message (else a failed one), and no other."""
     thread: list[Message] = []
     position = 0
     while position < len(messages):

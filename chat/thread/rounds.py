@@ -68,10 +68,7 @@ class BatchResult:
 def append_batch(
     messages: Sequence[Message], *, max_tool_calls: int, expected_version: int | None = None
 ) -> BatchResult:
-    """Store one round of tools (the request, then its tool messages in the order of the calls), whole or not at all, and
-    once for its operation. Raises `InvalidToolMessageError`, or `ThreadConflictError` where the thread is no longer at
-    `expected_version`.
-    """
+    """Store a round of tools whole, and once. Raises `InvalidToolMessageError`, or `ThreadConflictError` (version)."""
     check_batch(messages, max_tool_calls=max_tool_calls)
     first = messages[0]
     with short_write():

@@ -188,9 +188,7 @@ LEAST_PASSAGE = 400
 def fitted(
     history: Sequence[Exchange], passages: Sequence[Passage], question: str, room: int | None
 ) -> tuple[list[Exchange], list[Passage]]:
-    """What of the exchanges and passages fits in so many characters: the oldest exchanges go first, then the last
-    passages, then the ends of those that are left; one passage stays, as an answer from nothing is none.
-    """
+    """What fits in so many characters: oldest exchanges go first, then last passages, then ends; one passage stays."""
     history, passages = list(history), list(passages)
     while room is not None and _length(history, passages) > room:
         longest = max((len(passage.content) for passage in passages), default=0)

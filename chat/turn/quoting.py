@@ -64,10 +64,7 @@ class _Block:
 
 
 def widened(passages: Sequence[Passage], limit: int) -> list[Passage]:
-    """The first `limit` passages, each with its neighbours as far as they fit; none that is shown already.
-
-    A pair stands for its passage where that was found too; else it is shown as it is.
-    """
+    """The first `limit` passages with neighbours that fit, none shown already; a pair stands for its found passage."""
     of_documents = [each for each in passages if each.chunk_id and each.type is not PointType.QA_PAIR]
     placed = [each for each in of_documents if each.chunk_index is not None]
     found = {(each.document_id, each.chunk_index) for each in placed}
@@ -124,9 +121,7 @@ def _wide(passage: Passage, near: _Near, used: set[int]) -> Passage:
 
 
 def quoted_text(passages: Sequence[Passage], question: str) -> str:
-    """The best passages, quoted with their source; those that are much weaker than the first, or in another language,
-    are only named.
-    """
+    """The best passages, quoted; those much weaker than the first, or in another language, are only named."""
     asked, least = [passage.question for passage in passages], LEAST_SHARE * passages[0].relevance
     quotes, named = [], []
     for number, passage in enumerate(passages, start=1):

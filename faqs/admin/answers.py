@@ -40,7 +40,7 @@ from faqs.answers import (
     save_learned,
     set_status,
 )
-from faqs.csv import export_csv
+from faqs.csv import csv_file, export_csv
 from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
 from faqs.neighbours import find_similar, similar_text
 
@@ -277,10 +277,7 @@ class LearnedResponseAdmin(StaffAdmin):
     @admin.action(description=_("Exporter en CSV"), permissions=["view"])
     def export_selected(self, request: HttpRequest, queryset: QuerySet[LearnedResponse]) -> HttpResponse:
         rows = queryset.prefetch_related("phrasings").iterator(chunk_size=500)
-        response = HttpResponse("".join(export_csv(rows)), content_type="text/csv; charset=utf-8")
-        response["Content-Disposition"] = 'attachment; filename="faq.csv"'
-        response["Cache-Control"] = "private, no-store"
-        return response
+        return csv_file(export_csv(rows), "faq.csv")
 
     def _set_status(
         self, request: HttpRequest, queryset: QuerySet[LearnedResponse], status: LearnedStatus, *, reason: str = ""

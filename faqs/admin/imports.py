@@ -3,14 +3,12 @@
 from typing import Any
 
 from django import forms
-from django.core.files.uploadedfile import UploadedFile
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.defaultfilters import filesizeformat
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
-from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from agents.admin_base import admin_page, admin_url, require, signed_in
 from agents.errors import ApplicationError
@@ -18,7 +16,7 @@ from agents.models import Agent
 from agents.roles import agents_for
 from faqs.answer_points import settle_now
 from faqs.answers import AnswerRejectedError
-from faqs.csv import ASKED, FaqRow, ImportPlan, PlannedRow, RowKind, apply_import, decoded, plan_import
+from faqs.csv import ASKED, CsvFileField, ImportPlan, RowKind, apply_import, plan_import
 from faqs.models import LearnedResponse, LearnedStatus
 
 IMPORT_RIGHTS = ("faqs.add_learnedresponse", "faqs.change_learnedresponse")
@@ -36,25 +34,7 @@ class _AgentForm(forms.Form):
 
 
 class ImportFaqsForm(_AgentForm):
-    file = forms.FileField(label=_("Fichier CSV"), widget=UnfoldAdminFileFieldWidget)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["file"].help_text = gettext(
-            "Colonnes « question », « answer » (ou « réponse ») et « category » (ou « catégorie ») ; "
-            "%(size)s et %(rows)d lignes au plus. Plusieurs formulations : une par ligne dans la cellule de la "
-            "question. Rien n’est écrit avant l’aperçu, où vous choisissez ce que le fichier remplace."
-        ) % {"size": filesizeformat(MAX_BYTES), "rows": MAX_ROWS}
-
-    def clean_file(self) -> str:
-        """The text of the file."""
-        file: UploadedFile[bytes] = self.cleaned_data["file"]
-        if (file.size or 0) > MAX_BYTES:
-            raise forms.ValidationError(gettext("Le fichier dépasse %(limit)d octets.") % {"limit": MAX_BYTES})
-        try:
-            return decoded(file.read())
-        except AnswerRejectedError as error:
-            raise forms.ValidationError(str(error.public_message)) from error
+    file = CsvFileField(MAX_BYTES)
 
 
 class ConfirmForm(_AgentForm):
@@ -93,6 +73,8 @@ def import_faqs(request: HttpRequest) -> HttpResponse:
         form=form,
         has_agents=agents.exists(),
         media=form.media,
+        size=MAX_BYTES,
+        rows=MAX_ROWS,
     )
 
 
@@ -105,10 +87,11 @@ def _preview(request: HttpRequest, agent: Agent, plan: ImportPlan, text: str) ->
         agent=agent,
         text=text,
         counts=[(kind.label, len(plan.of_kind(kind))) for kind in RowKind],
-        rows=[_shown_row(planned) for planned in plan.of_kind(*ASKED)],
+        rows=plan.of_kind(*ASKED),
+        valid=LearnedStatus.VALID.label,
         new=[planned.row for planned in plan.of_kind(RowKind.NEW)],
         failures=plan.failed,
-        not_compared=_not_compared(plan),
+        plan=plan,
     )
 
 
@@ -129,46 +112,3 @@ def _import(request: HttpRequest, agent: Agent, plan: ImportPlan) -> HttpRespons
         failures=report.failed,
         answers=admin_url(LearnedResponse, "changelist", agent__id__exact=agent.pk),
     )
-
-
-def _shown_row(planned: PlannedRow) -> dict[str, Any]:
-    """A row, with the answers that it would replace or contradict and what is different in each."""
-    answers = [] if planned.replaces is None else [_shown_answer(planned.replaces, planned.row, is_replaced=True)]
-    answers += [_shown_answer(answer, planned.row, is_replaced=False) for answer in planned.contradicts]
-    return {"row": planned.row, "choice": planned.choice, "answers": answers}
-
-
-def _shown_answer(answer: LearnedResponse, row: FaqRow, *, is_replaced: bool) -> dict[str, Any]:
-    """Of an answer that would stay, what it says; of one that would be replaced, everything that differs."""
-    status = answer.get_status_display()
-    before, after = {gettext("Réponse"): answer.answer}, {gettext("Réponse"): row.answer}
-    if is_replaced:
-        before = {**_texts(FaqRow.of(answer)), gettext("Validité"): status}
-        after = {**_texts(row), gettext("Validité"): str(LearnedStatus.VALID.label)}
-    return {
-        "address": admin_url(LearnedResponse, "change", answer.pk),
-        "question": answer.question,
-        "status": status,
-        "is_replaced": is_replaced,
-        "changes": [(label, before[label], text) for label, text in after.items() if before[label] != text],
-    }
-
-
-def _texts(state: FaqRow) -> dict[str, str]:
-    return {
-        gettext("Question"): state.question,
-        gettext("Autres formulations"): "\n".join(sorted(state.phrasings)),
-        gettext("Réponse"): state.answer,
-        gettext("Catégorie"): state.category,
-    }
-
-
-def _not_compared(plan: ImportPlan) -> str:
-    if not plan.not_compared:
-        return ""
-    text = ngettext(
-        "%(count)d ligne n’a pas été comparée aux réponses à d’autres formulations : %(reason)s",
-        "%(count)d lignes n’ont pas été comparées aux réponses à d’autres formulations : %(reason)s",
-        plan.not_compared,
-    )
-    return text % {"count": plan.not_compared, "reason": plan.not_compared_reason}

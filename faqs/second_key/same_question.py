@@ -224,10 +224,7 @@ AGREED = Agreement(())
 
 
 def compare_questions(stored: str, asked: str) -> Agreement:
-    """Every difference found between the two questions, the most telling kinds first.
-
-    A text longer than `MAX_CHARACTERS` agrees with none but itself.
-    """
+    """Differences of two questions, the most telling first; beyond `MAX_CHARACTERS` a text agrees with itself alone."""
     if max(len(stored), len(asked)) > MAX_CHARACTERS:
         lengths = Disagreement("length", str(len(stored)), str(len(asked)))
         return Agreement(() if stored == asked else (lengths,))

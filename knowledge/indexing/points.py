@@ -157,11 +157,9 @@ def previous_generation(store: VectorStore, agent: Agent, method: IndexingMethod
 
 
 def current_generation(store: VectorStore, agent: Agent, method: IndexingMethod, recipe: Recipe) -> str:
-    """The collection behind the alias; a first, empty one is made where there is none.
-
-    Raises `EmbeddingMismatchError` for another recipe, and `CollectionMissingError` where documents are indexed
-    already: only a rebuild can make an index of them. The agent's row is locked, so two first runs cannot make two
-    collections.
+    """The collection behind the alias; a first, empty one is made where there is none. Raises `EmbeddingMismatchError`
+    for another recipe, and `CollectionMissingError` where documents are indexed already: only a rebuild can make an
+    index of them. The agent's row is locked, so two first runs cannot make two collections.
     """
     alias = collection_alias(agent.slug, method)
     with transaction.atomic():
@@ -234,10 +232,7 @@ class PointWriter:
     def settle(
         self, planned: Sequence[PlannedPoint], listed: Collection[str], on_progress: OnProgress = no_progress
     ) -> bool:
-        """Write the planned points, and delete the other points `listed`; whether anything was to be done.
-
-        Whoever writes beside others lists before the rows are read: a point written meanwhile is no stray.
-        """
+        """Write the planned points and delete the others `listed` (before the rows were read); whether any was due."""
         written = self.written
         self.write(planned, on_progress)
         wanted = {point.id for point in planned}

@@ -144,10 +144,7 @@ def _named(kind: str, encoded: str) -> str:
 
 
 def _run(address: SourceAddress, work: "Callable[[Client], Awaitable[T]]") -> T:
-    """`work` with a new connection, within the source's delay, opening included; blocks.
-
-    What it came to stands however the connection ends: a call that the server ran would else be made again.
-    """
+    """`work` with a new connection, within the source's delay; what it came to stands however the connection ends."""
 
     async def connected() -> T:
         done: list[T] = []

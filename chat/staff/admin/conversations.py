@@ -155,9 +155,7 @@ class TurnAdmin(PrivateAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Without those of a model that was not asked."""
         is_written = obj is None or obj.llm_calls or obj.stop_reason
-        return [
-            name for name in self.fields if is_written or name not in ("shown_model", "llm_calls", "loop", "tokens")
-        ]
+        return [name for name in self.fields if is_written or name not in _OF_A_MODEL]
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         asked, answered = exchange_of(row)

@@ -268,7 +268,9 @@ def _shown(run: GoldenRun) -> dict[str, Any]:
     ways = [(labels[0], "before")] if both or other is not None else []
     return {
         "title": str(run),
-        "rows": [_row(each) for each in rows],
+        "rows": [
+            (each, _way(each.before), _way(each.after), [_CHANGES[name] for name in each.changes]) for each in rows
+        ],
         "is_real": run.golden_set_id is None,
         "way_labels": labels,
         "side_by_side": bool(ways),
@@ -292,16 +294,6 @@ def _run_before(run: GoldenRun) -> GoldenRun | None:
 
 def _shown_to(request: HttpRequest, runs: QuerySet[GoldenRun]) -> QuerySet[GoldenRun]:
     return runs if request.user.has_perm("chat.view_turn") else runs.exclude(golden_set=None)
-
-
-def _row(result: GoldenResult) -> dict[str, Any]:
-    return {
-        "question": result.question,
-        "before": _way(result.before),
-        "after": _way(result.after),
-        "verdict": result.verdict,
-        "changes": ", ".join(str(_CHANGES[name]) for name in result.changes),
-    }
 
 
 def _way(found: dict[str, Any] | None) -> dict[str, Any]:

@@ -84,16 +84,19 @@ def _is_decided(request: HttpRequest, asked: HelpRequest, form: AnswerForm) -> b
     elif not form.is_valid():
         return False
     else:
-        is_done = answer_request(asked, form.cleaned_data["answer"], by=by, link=_link(request, asked))
+        text = form.cleaned_data["answer"]
+        is_done = answer_request(asked, text, by=by, link=_link(request, asked))
+        # The same answer again is a second click.
+        is_done = is_done or HelpRequest.objects.filter(pk=asked.pk, owner=request.user.pk, answer=text).exists()
     if not is_done:
         messages.warning(request, gettext("Cette demande a été traitée ou fermée entre-temps."))
     return is_done or not is_answer
 
 
 def _link(request: HttpRequest, asked: HelpRequest) -> str:
-    """Where the reader finds the conversation: on a site that shows the widget, or here."""
+    """Where the reader finds the conversation: on the one site that shows the widget, or here; of several none is known."""
     conversation = asked.turn.conversation
     if conversation.channel == Channel.WIDGET:
-        return next(iter(conversation.deployment.origins), "")
+        return conversation.deployment.origins[0] if len(conversation.deployment.origins) == 1 else ""
     address = reverse("chat-conversation", args=[conversation.deployment.slug, conversation.pk])
     return request.build_absolute_uri(address)

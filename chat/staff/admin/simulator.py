@@ -163,21 +163,11 @@ def _tried(form: TrialForm, request: HttpRequest) -> dict[str, Any]:
     return context
 
 
-def _scored(found: Simulation) -> list[dict[str, Any]]:
+def _scored(found: Simulation) -> list[tuple[Any, ...]]:
+    """Each tool with its address, its score in per cent, and why it is offered."""
     keys = ToolOverride.objects.values_list("tool_name", "pk")
     urls = {name: admin_url(ToolOverride, "change", key) for name, key in keys}
-    return [
-        {
-            "name": tool.spec.name,
-            "url": urls.get(tool.spec.name, ""),
-            "description": tool.spec.description,
-            "score": tool.score,
-            "percent": _percent(tool.score),
-            "reason": REASONS[tool.reason],
-            "offered": bool(tool.reason),
-        }
-        for tool in found.scored
-    ]
+    return [(tool, urls.get(tool.spec.name, ""), _percent(tool.score), REASONS[tool.reason]) for tool in found.scored]
 
 
 def _percent(score: float | None) -> int | None:

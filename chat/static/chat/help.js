@@ -70,11 +70,15 @@ export class Help {
       submit.disabled = true;
       this.form.querySelector("[role=alert]")?.remove();
       try {
-        this.handlers.requested(await askPerson(this.about.messageId, { address: address?.value.trim() ?? "", consent: consent.checked }));
+        const request = await askPerson(this.about.messageId, { address: address?.value.trim() ?? "", consent: consent.checked });
+        // Another conversation may be open by now: this one shows its request when it is opened again.
+        if (!this.element.isConnected) return;
+        this.handlers.requested(request);
         this.close();
         this.cards.lastElementChild.focus();
         announce(gettext("Demande envoyée."));
       } catch (error) {
+        if (!this.element.isConnected) return;
         submit.disabled = false;
         this.form.querySelector("menu").before(el("p", { role: "alert", class: "trouble" }, error.message));
       }

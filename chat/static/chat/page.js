@@ -131,8 +131,7 @@ function connect(id) {
 async function ask(question, { fromField = false, replaced = null, asTyped = false } = {}) {
   if (composer.running) return;
   hideNotice();
-  if (replaced) thread.cutAt(replaced);
-  exchange = thread.add(question);
+  exchange = thread.addNew(question, replaced);
   exchange.replaced = replaced;
   exchange.begin();
   exchange.isNew = true;
@@ -247,8 +246,7 @@ function sendPending() {
   if (!pending || composer.running) return;
   composer.setRunning(true);
   const replaced = (pending.replaces && thread.ofTurn(pending.replaces)) || null;
-  if (replaced) thread.cutAt(replaced);
-  exchange = thread.add(pending.message);
+  exchange = thread.addNew(pending.message, replaced);
   exchange.replaced = replaced;
   exchange.begin();
   connection.ask(pending);

@@ -365,7 +365,7 @@ function provenance(answerSource, sources) {
 export class Thread {
   constructor(handlers) {
     this.requests = [];
-    this.handlers = { ...handlers, requested: (request) => this.setRequests([...this.requests, request]) };
+    this.handlers = { ...handlers, requested: (request) => this.setRequests([...this.requests.filter((other) => other.turn !== request.turn), request]) };
     this.element = byId("thread");
     this.scroller = byId("scroller");
     this.jump = byId("jump");
@@ -447,6 +447,14 @@ export class Thread {
     this.exchanges.push(exchange);
     this.element.append(exchange.element);
     this.showWelcome(false);
+    return exchange;
+  }
+
+  /** A question that is asked now; in the place of another, with what a person was asked about it. */
+  addNew(question, replaced) {
+    if (replaced) this.cutAt(replaced);
+    const exchange = this.add(question);
+    if (replaced) this.setRequests(this.requests);
     return exchange;
   }
 

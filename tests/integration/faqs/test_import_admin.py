@@ -10,7 +10,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client, TestCase
 
 from agents.admin_base import admin_url
-from faqs.admin.imports import IMPORT_RIGHTS
+from faqs.admin.imports import IMPORT_RIGHTS, MAX_BYTES
 from faqs.answers import save_learned
 from faqs.models import LearnedResponse
 from tests.admin_pages import client_of, make_staff
@@ -92,5 +92,4 @@ class ImportTest(TestCase):
         self.assertContains(self.upload(b"\0\0"), "texte")
         with override(MAX_ROWS=2):
             self.assertContains(self.upload(), "import_faqs")
-        with override(MAX_BYTES=10):
-            self.assertContains(self.upload(), "dépasse 10")
+        self.assertContains(self.upload("x" * (MAX_BYTES + 1)), "dépasse")
