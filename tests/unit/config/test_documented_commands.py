@@ -48,5 +48,5 @@ def test_commands_of_the_table_have_its_options(commands: str, options: str) -> 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_commands_of_a_page_are_understood(page: Path) -> None:
-    for line in re.findall(r"`(?:\.venv/bin/python )?manage\.py ([a-z_]+ [^`]+)`", page.read_text()):
+    for line in re.findall(r"`(?:\.venv/bin/python )?manage\.py ([a-z_]+(?: [^`]+)?)`", page.read_text()):
         parse(line)
