@@ -254,10 +254,10 @@ class SeveralFilesField(forms.FileField):
 
 class AddDocumentsForm(forms.Form):
     agent = forms.ModelChoiceField(
-        label=_("Agent"),
+        label=_("Guichet"),
         queryset=Agent.objects.order_by("name"),
         widget=UnfoldAdminSelectWidget,
-        help_text=_("Les documents répondront aux questions posées à cet agent."),
+        help_text=_("Ses documents répondent aux questions qu’on y pose."),
     )
     category = forms.ModelChoiceField(
         label=_("Catégorie"),
@@ -274,7 +274,7 @@ class AddDocumentsForm(forms.Form):
         self.fields["agent"].queryset = agents  # type: ignore[attr-defined]
         self.fields["uploads"].help_text = gettext(
             "PDF, DOCX, PPTX, XLSX, HTML, Markdown, texte ou CSV ; %(size)s au plus chacun, %(count)d fichiers au plus à la fois. "
-            "Un fichier du même nom qu’un document de l’agent remplace son contenu."
+            "Un fichier du même nom qu’un document du guichet remplace son contenu."
         ) % {"size": filesizeformat(settings.MAX_DOCUMENT_BYTES), "count": settings.DATA_UPLOAD_MAX_NUMBER_FILES}
 
 
