@@ -3,6 +3,8 @@
 Bare numpy is a product and a partial sort over the same vectors in memory: no ids, no payloads, no database. The table
 store answers through its public verb, from a temporary SQLite file. The two are timed in turns, so that a busy moment
 of the machine falls on both.
+
+`--stores` measures the stores side by side instead, on points with topics and words (`benchmarks.vectors.beside`).
 """
 
 import argparse
@@ -13,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -33,9 +36,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--stores", nargs="+", choices=["edge", "qdrant", "pgvector"], help="beside the table store")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         prepare_django(folder)
+        if options.stores:
+            from benchmarks.vectors.beside import beside
+
+            for points in options.points:
+                beside(options.stores, points, options.rounds, Path(folder))
+            return
         print("| points | numpy p50 | table p50 | ratio | filtered p50 | first query | written/s |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
         for points in options.points:
