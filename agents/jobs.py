@@ -22,7 +22,7 @@ from celery import current_app, shared_task
 from celery.exceptions import OperationalError, SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, close_old_connections, connection, transaction
-from django.db.models import F, Min, QuerySet
+from django.db.models import F, Min, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.module_loading import import_string
@@ -169,10 +169,14 @@ def _join(kind: JobKind, key: str, payload: Mapping[str, Any], *, again: bool) -
         return job if still_open.update(payload=job.payload, asked=F("asked") + 1) else None
 
 
-def due_jobs(limit: int, **conditions: Any) -> list[int]:
-    """The ids of queued jobs that can begin now, the oldest first."""
-    waiting = Job.objects.due().exclude(kind__in=_NO_WORK).filter(**conditions)
-    return list(waiting.order_by("pk").values_list("pk", flat=True)[:limit])
+def due_jobs(limit: int, *, slots: int = 1, **conditions: Any) -> list[int]:
+    """Queued jobs that can begin now, by id, the oldest first; of this process's `slots`, long ones leave one free."""
+    waiting = Job.objects.due().exclude(kind__in=_NO_WORK).filter(**conditions).order_by("pk")
+    ids = waiting.values_list("pk", flat=True)
+    quick = Q(kind__in=[JobKind.DOCUMENTS, *_FORGOTTEN], payload__is_long__isnull=True)
+    here = Job.objects.filter(status=JobStatus.RUNNING, lease_owner__startswith=lease_owner().rpartition(":")[0])
+    room = max(0, slots - 1 - here.exclude(quick).count()) if slots > 1 else limit
+    return sorted([*ids.filter(quick)[:limit], *ids.exclude(quick)[:room]])[:limit]
 
 
 def nudge(job_id: int, *, expires: float | None = None) -> None:
@@ -228,9 +232,7 @@ def run_job(job_id: int) -> bool:
         return True
 
 
-def carry_out(
-    job_id: int, *, on_progress: OnProgress = lambda *_counts: None, in_background: bool = False
-) -> Outcome | None:
+def carry_out(job_id: int, *, on_progress: OnProgress = lambda *_: None, in_background: bool = False) -> Outcome | None:
     """Claim a job and do it; `None` where another has it. In the background, a passing failure is queued again."""
     owner = lease_owner()
     if not Job.objects.claim(job_id, owner):
@@ -346,8 +348,7 @@ def lease_owner() -> str:
 
 def ensure(kind: JobKind) -> Job:
     """The open job of a kind that queues itself again (`Outcome.again_at`), created if missing."""
-    found = Job.objects.filter(kind=kind, key=kind, status__in=OPEN_JOBS).first()
-    return found or enqueue(kind, key=kind, tells=False)
+    return enqueue(kind, key=kind, again=False, tells=False)
 
 
 def recover() -> int:
@@ -358,8 +359,7 @@ def recover() -> int:
         status=JobStatus.FAILED, finished_at=now, error=_("Le worker s’est arrêté à chaque essai ; voir son journal.")
     )
     expired.update(status=JobStatus.QUEUED, lease_owner="")
-    forgotten = now - timedelta(seconds=settings.JOB_REAP_SECONDS)
-    pks = due_jobs(_MOST_NUDGED, created_at__lt=forgotten)
+    pks = due_jobs(_MOST_NUDGED, created_at__lt=now - timedelta(seconds=settings.JOB_REAP_SECONDS))
     for pk in pks:
         nudge(pk, expires=settings.JOB_REAP_SECONDS)
     return len(pks)

@@ -50,8 +50,8 @@ logger = logging.getLogger(__name__)
 SWITCH_INTERVAL_SECONDS = 0.001
 #: Young objects that start a collection: a full one keeps everybody waiting (`benchmarks/load`).
 COLLECTION_THRESHOLD = 20_000
-#: The pool of the worker that `serve` starts: one process, which ends after each indexing job and is started anew.
-EMBEDDED_WORKER_POOL = "solo"
+#: Jobs that the worker of `serve` runs at once: one may take its time. It ends after its indexing jobs and is started anew.
+WORKER_SLOTS = 2
 #: Pause before a worker that ended, or failed, is started again.
 RESTART_SECONDS = 1.0
 RESTART_FAILED_SECONDS = 5.0
@@ -178,7 +178,7 @@ def _start_worker(name: str) -> "subprocess.Popen[bytes]":
     """In a group of its own: a Ctrl+C of the terminal reaches the server alone, which then stops the worker."""
     command = [
         *(sys.executable, "-m", "celery", "--app", "config", "--quiet", "worker"),
-        *("--pool", EMBEDDED_WORKER_POOL, "--concurrency", "1", "--without-gossip", "--without-mingle"),
+        *("--pool", "threads", "--concurrency", str(WORKER_SLOTS), "--without-gossip", "--without-mingle"),
         *("--loglevel", "WARNING", "--hostname", f"{name}@%h"),
     ]
     environment = {

@@ -69,7 +69,7 @@ def _poll(worker: Any) -> None:
     free = worker.concurrency - len(state.reserved_requests)
 
     def look() -> None:
-        for job_id in jobs.due_jobs(free):
+        for job_id in jobs.due_jobs(free, slots=worker.concurrency):
             jobs.run_job.delay(job_id)
 
     if free > 0:
@@ -126,5 +126,5 @@ def leave_after_the_builds(task: Any, args: Any, retval: Any, **_kwargs: Any) ->
         return
     # What was raised is its value, too.
     _has_built = _has_built or (bool(retval) and IndexBuild.objects.filter(pk__in=args).exists())
-    if _has_built and not IndexBuild.objects.due().exists():
+    if _has_built and len(state.active_requests) < 2 and not IndexBuild.objects.due().exists():
         state.should_stop = os.EX_OK  # type: ignore[assignment]  # celery leaves it as `None` only

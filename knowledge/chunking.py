@@ -56,11 +56,6 @@ class Place:
     y1: float = 0.0
 
 
-def places_as_json(places: Sequence[Place]) -> list[list[float]]:
-    """As `Chunk.places` holds them."""
-    return [[place.page, place.x0, place.y0, place.x1, place.y1] for place in places]
-
-
 @dataclass(frozen=True, slots=True)
 class ChunkDraft:
     content: str
@@ -122,10 +117,6 @@ class _Budget:
 def weight_of(text: str) -> int:
     """About how many tokens a model makes of a text: four letters are one, each sign is one, spaces are none."""
     return len(_WORD_PIECE.findall(text))
-
-
-def chunk_document(parsed: ParsedDocument) -> list[ChunkDraft]:
-    return list(_chunks(parsed))
 
 
 def affordable_chunks(parsed: ParsedDocument) -> tuple[list[ChunkDraft], bool]:
@@ -500,11 +491,10 @@ def _fragments(text: str, target: int) -> Iterator[Item]:
 
 
 def segments(items: Sequence[Item], *, aim: int, gap: int = 0) -> list[list[str]]:
-    """The texts in order, in groups of about `aim` characters; `gap` is what joins two texts, in characters.
-
-    An edit in one place moves no cut anywhere else, so chunks keep their vectors and what staff wrote on them: a
-    boundary is a cut when its rank (how natural it is, then a hash of the text before it) is the lowest around it. Only
-    a piece that is still too long is then cut again, on its own.
+    """The texts in order, in groups of about `aim` characters; `gap` is what joins two texts, in characters. An edit in
+    one place moves no cut anywhere else, so chunks keep their vectors and what staff wrote on them: a boundary is a cut
+    when its rank (how natural it is, then a hash of the text before it) is the lowest around it. Only a piece that is
+    still too long is then cut again, on its own.
     """
     if not items:
         return []

@@ -14,10 +14,11 @@ from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTER
 from knowledge.readers.base import Block, asks, bare_text, table_cells
 
 _MARKED_QUESTION = re.compile(
-    r"^\s*(?:[*_]{2})?(?:Q|Question)\s*\d*\s*(?:[*_]{2})?\s?[:.]\s*(?:[*_]{2})?\s*(?P<text>\S.*)$", re.IGNORECASE
+    r"^\s*(?:[*_]{2})?(?:Q|Question)\s*\d*\s*(?:[*_]{2})?\s?(?:[:.]|[-–—](?=\s))\s*(?:[*_]{2})?\s*(?P<text>\S.*)$",
+    re.IGNORECASE,
 )
 _MARKED_ANSWER = re.compile(
-    r"^\s*(?:[*_]{2})?(?:R|A|R[ée]ponse|Answer)\s*\d*\s*(?:[*_]{2})?\s?[:.]\s*(?:[*_]{2})?\s*(?P<text>\S.*)$",
+    r"^\s*(?:[*_]{2})?(?:R|A|R[ée]ponse|Answer)\s*\d*\s*(?:[*_]{2})?\s?(?:[:.]|[-–—](?=\s))\s*(?:[*_]{2})?\s*(?P<text>\S.*)$",
     re.IGNORECASE,
 )
 _BOLD_LINE = re.compile(r"^\s*(\*\*|__)(?P<text>[^\n]+?)\1\s*$")
@@ -155,8 +156,7 @@ def _marked_question(pieces: Sequence[_Piece], index: int, question: str) -> tup
 
 def _bounded(question: str, at: int) -> tuple[str, int] | None:
     question = bare_text(question)
-    is_short = 0 < len(question) <= QA_MAX_QUESTION_CHARACTERS
-    return (question, at) if is_short else None
+    return (question, at) if 0 < len(question) <= QA_MAX_QUESTION_CHARACTERS else None
 
 
 def _read(pieces: Sequence[_Piece]) -> Iterator[Block]:

@@ -57,7 +57,10 @@ def learn_from(documents: Iterable[Document]) -> None:
     """Update what each document teaches to its current text; a disabled document teaches nothing."""
     for document in documents:
         with transaction.atomic():
-            taught = {keys_of(pair.short, pair.long): pair for pair in _pairs_in(document)}
+            served = Chunk.objects.served().filter(document=document).order_by("index")
+            texts = served.values_list("parent_context", "content")
+            found = [pair for text in texts for pair in spelled_out("\n\n".join(text))]
+            taught = {keys_of(pair.short, pair.long): pair for pair in found[:MOST_OF_A_DOCUMENT]}
             rows = [
                 Synonym(
                     agent_id=document.agent_id,
@@ -77,13 +80,6 @@ def learn_from(documents: Iterable[Document]) -> None:
             document.synonyms.set(said)
             forget_untaught(document.agent_id)
         refresh_tables()
-
-
-def _pairs_in(document: Document) -> list[Form]:
-    served = Chunk.objects.served().filter(document=document).order_by("index")
-    texts = served.values_list("parent_context", "content")
-    found = [pair for text in texts for pair in spelled_out("\n\n".join(text))]
-    return found[:MOST_OF_A_DOCUMENT]
 
 
 def forget_untaught(agent_id: int) -> None:

@@ -53,10 +53,9 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdProfile:
-    """The thresholds of one model (all inclusive): cosines, `None` where not measured.
-
-    A question lies much closer to questions, hence `guard_rail_questions`. `lexical_weight` is what having all words of
-    the question adds in the order of passages, `coverage_weight` what it adds before the guard rails (`knowledge.search`).
+    """The thresholds of one model (all inclusive): cosines, `None` where not measured. A question lies much closer to
+    questions, hence `guard_rail_questions`. `lexical_weight` is what having all words of the question adds in the order
+    of passages, `coverage_weight` what it adds before the guard rails (`knowledge.search`).
     """
 
     model: str

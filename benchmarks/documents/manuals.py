@@ -23,7 +23,7 @@ from benchmarks.retrieval.run import (
     production_search,
     read_jsonl,
 )
-from knowledge.chunking import chunk_document
+from knowledge.chunking import affordable_chunks
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.readers.base import page_name
 from knowledge.readers.registry import parse_document
@@ -41,7 +41,7 @@ def read_manual(folder: Path) -> tuple[Corpus, list[str]]:
     corpus, page_of = Corpus(), list[str]()
     for page, (name, path) in enumerate(pages.items()):
         parsed = parse_document(path.read_bytes(), filename=name, pages=site)
-        for draft in chunk_document(parsed):
+        for draft in affordable_chunks(parsed)[0]:
             question = draft.units[0].question if draft.units else ""
             where = {"title": parsed.title, "path": draft.parent_context, "question": question}
             corpus.add_chunk(len(page_of), draft.content, **where, document=page)

@@ -83,7 +83,7 @@ def in_order(cells: Sequence[str], line: str) -> bool:
 
 
 def measure(folder: Path, kind: str, most: int) -> Counter[str]:
-    from knowledge.chunking import chunk_document
+    from knowledge.chunking import affordable_chunks
     from knowledge.readers.base import page_name
     from knowledge.readers.registry import parse_document
 
@@ -95,7 +95,7 @@ def measure(folder: Path, kind: str, most: int) -> Counter[str]:
         data = pages[name].read_bytes()
         started = time.process_time()
         parsed = parse_document(data, filename=name, pages=site)
-        chunks = chunk_document(parsed)
+        chunks = affordable_chunks(parsed)[0]
         count["milliseconds"] += round(1_000 * (time.process_time() - started))
         title, text, rows = truth(data, kind)
         expected = Counter(words(text))

@@ -300,7 +300,7 @@ def _compared(rows: Table) -> list[Table]:
 
 
 def measure(path: Path, kind: str) -> Counter[str]:
-    from knowledge.chunking import chunk_document
+    from knowledge.chunking import affordable_chunks
     from knowledge.errors import UnreadableDocumentError
     from knowledge.readers.registry import parse_document
 
@@ -313,7 +313,7 @@ def measure(path: Path, kind: str) -> Counter[str]:
         print(f"{path}: {error}", file=sys.stderr)
         count["unread"] += 1
         return count
-    chunks = chunk_document(parsed)
+    chunks = affordable_chunks(parsed)[0]
     count["microseconds"] = round(1_000_000 * (time.process_time() - started))
     shown = {"docx": shown_docx, "pptx": shown_pptx, "xlsx": shown_xlsx, "md": shown_md}[kind](path)
     sequence = [word for text in shown.texts for word in words(text)]

@@ -150,7 +150,7 @@ def measure(path: Path, truth: list[list[list[str]]], options: argparse.Namespac
 
 def _read(data: bytes, name: str) -> tuple[list[str], list[str], int]:
     """Texts of blocks with their headings, texts of chunks, and how many of these know where they stand."""
-    from knowledge.chunking import chunk_document
+    from knowledge.chunking import affordable_chunks
     from knowledge.readers.registry import parse_document
 
     parsed = parse_document(data, filename=name)
@@ -160,7 +160,7 @@ def _read(data: bytes, name: str) -> tuple[list[str], list[str], int]:
         texts += [heading for heading in block.headings if heading not in above]
         above = block.headings
         texts.append(block.text)
-    drafts = chunk_document(parsed)
+    drafts = affordable_chunks(parsed)[0]
     try:
         from knowledge.page_viewer import placed_chunks
 

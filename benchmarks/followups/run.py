@@ -44,7 +44,7 @@ from agents.llm.base import language_model  # noqa: E402
 from chat.turn.standalone import leaning_rule, rejection, rewrite, standalone_question  # noqa: E402
 from chat.turn.values import TurnContext, TurnInProgress, TurnRequest  # noqa: E402
 from faqs.second_key.same_question import would_serve  # noqa: E402
-from knowledge.chunking import chunk_document  # noqa: E402
+from knowledge.chunking import affordable_chunks  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose  # noqa: E402
 from knowledge.language.spelling import NO_WORDS  # noqa: E402
 from knowledge.language.typed import read_typed  # noqa: E402
@@ -173,7 +173,7 @@ def read_sheets(folder: Path) -> tuple[Corpus, dict[str, set[int]]]:
     by_sheet: dict[str, set[int]] = {}
     for path in sorted((folder / "service_public").glob("*.md")):
         parsed = parse_document(path.read_bytes(), filename=path.name)
-        for draft in chunk_document(parsed):
+        for draft in affordable_chunks(parsed)[0]:
             question = draft.units[0].question if draft.units else ""
             corpus.add_chunk(chunk, draft.content, title=parsed.title, path=draft.parent_context, question=question)
             by_sheet.setdefault(path.stem, set()).add(chunk)

@@ -27,7 +27,7 @@ import psutil
 from django.utils.module_loading import import_string
 from tqdm import tqdm
 
-from knowledge.chunking import chunk_document
+from knowledge.chunking import affordable_chunks
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
 from knowledge.models import Category, Chunk, Document
 from knowledge.readers.registry import parse_document
@@ -195,7 +195,7 @@ def read_service_public(folder: Path) -> Corpus:
     for sheet, path in enumerate(sorted((folder / "service_public").glob("*.md"))):
         parsed = parse_document(path.read_bytes(), filename=path.name)
         category = _theme(path.read_text(encoding="utf-8"))
-        for draft in chunk_document(parsed):
+        for draft in affordable_chunks(parsed)[0]:
             chunk = sum(len(found) for found in chunks.values())
             chunks.setdefault(path.stem, []).append(chunk)
             question = draft.units[0].question if draft.units else ""

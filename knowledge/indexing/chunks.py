@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeVar
 
-from knowledge.chunking import ChunkDraft, KnowledgeUnit, places_as_json, units_as_json
+from knowledge.chunking import ChunkDraft, KnowledgeUnit, units_as_json
 from knowledge.models import Category, Chunk, Document, UnitsOrigin
 
 Choice = Literal["staff", "document"]
@@ -86,7 +86,8 @@ def carry_over(chunk: Chunk, draft: ChunkDraft) -> None:
     if text != chunk.content:
         chunk.summary = ""
     if units != chunk.knowledge_units:
-        chunk.units_origin = _origin(units, now["units"])
+        by_whom = UnitsOrigin.FOUND if list(units) == list(now["units"]) else UnitsOrigin.STAFF
+        chunk.units_origin = by_whom if units else UnitsOrigin.WAITING
     _apply(chunk, _version(text, path, units))
     if _said_by(chunk) == now:
         chunk.source = None
@@ -129,12 +130,6 @@ def _merged_units(chunk: Chunk, base: dict[str, Any], now: dict[str, Any]) -> li
     if base["content"] == now["content"]:
         return list(chunk.knowledge_units)
     return [] if base["units"] == chunk.knowledge_units else None
-
-
-def _origin(units: Sequence[dict[str, str]], found: Sequence[dict[str, str]]) -> UnitsOrigin:
-    if not units:
-        return UnitsOrigin.WAITING
-    return UnitsOrigin.FOUND if list(units) == list(found) else UnitsOrigin.STAFF
 
 
 def _apply(chunk: Chunk, said: dict[str, Any]) -> None:
@@ -283,7 +278,7 @@ def _take_place(chunk: Chunk, index: int, draft: ChunkDraft) -> None:
     """Its rank, page, boxes and anchor."""
     chunk.index, chunk.anchor = index, draft.anchor
     chunk.page = draft.places[0].page if draft.places else None
-    chunk.places = places_as_json(draft.places) or None
+    chunk.places = [[p.page, p.x0, p.y0, p.x1, p.y1] for p in draft.places] or None
 
 
 def _categories(drafts: Iterable[ChunkDraft]) -> dict[str, Category]:

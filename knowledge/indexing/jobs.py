@@ -23,7 +23,7 @@ from agents.jobs import Held, Outcome
 from agents.models import Agent, IndexingMethod, Job, JobKind, JobStatus
 from knowledge.errors import RebuildInProgressError, named_machine, staff_reason
 from knowledge.indexing import points
-from knowledge.indexing.path import index_documents, update_documents
+from knowledge.indexing.path import index_documents, takes_long, update_documents
 from knowledge.indexing.points import (
     IndexReport,
     OnProgress,
@@ -50,7 +50,8 @@ def _build(job: Job) -> IndexBuild:
 
 def enqueue_documents(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
     ids = list(document_ids)
-    return _build(jobs.enqueue(JobKind.DOCUMENTS, agent=agent, payload={"document_ids": ids}, total=len(ids)))
+    payload = {"document_ids": ids, **({"is_long": True} if takes_long(Document.objects.filter(pk__in=ids)) else {})}
+    return _build(jobs.enqueue(JobKind.DOCUMENTS, agent=agent, payload=payload, total=len(ids)))
 
 
 def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
@@ -183,7 +184,11 @@ def _carried_out(build: IndexBuild, held: Held, on_progress: OnProgress) -> Inde
         write_questions(build, report, on_progress, gives_way)
         return report
     if build.kind == JobKind.REFRESH:
-        _refresh(build, held, report, on_progress)
+        source = WebSource.objects.select_related("agent").filter(pk=build.key).first()
+        if source is not None:
+            changed = refresh_pages(source, since=build.created_at, report=report, on_progress=on_progress)
+            build.payload["document_ids"] = sorted({*build.document_ids, *(document.pk for document in changed)})
+            held.keep(payload=build.payload)
     rows = Document.objects.filter(agent=agent, pk__in=build.document_ids)
     documents = list(rows.select_related("category", "agent"))
     if build.kind == JobKind.REFRESH:
@@ -205,15 +210,6 @@ def _seconds_for_others(build: IndexBuild, since: float) -> float | None:
     if IndexBuild.objects.due().exclude(pk=build.pk).exclude(kind=JobKind.QUESTIONS).exists():
         return settings.JOB_REAP_SECONDS
     return 0.0 if time.monotonic() - since > QUESTIONS_TURN_SECONDS else None
-
-
-def _refresh(build: IndexBuild, held: Held, report: IndexReport, on_progress: OnProgress) -> None:
-    """Fetch the pages that no earlier attempt fetched; index also those that an earlier attempt could not."""
-    source = WebSource.objects.select_related("agent").filter(pk=build.key).first()
-    if source is not None:
-        changed = refresh_pages(source, since=build.created_at, report=report, on_progress=on_progress)
-        build.payload["document_ids"] = sorted({*build.document_ids, *(document.pk for document in changed)})
-        held.keep(payload=build.payload)
 
 
 def build_missing_indexes(*, agent: Agent, report: IndexReport, on_progress: OnProgress = no_progress) -> None:

@@ -15,7 +15,7 @@ be written, stays as a failed document with the reason; the rest of its batch is
 import hashlib
 import logging
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 
 #: Of many documents so many are read and written before the others are read: somebody waits for a first answer.
 FIRST_DOCUMENTS = 8
+#: Files up to this are read and embedded within seconds, whatever they hold, and never wait for larger ones.
+QUICK_BYTES = 500_000
 
 SitePages = Callable[[int, str], frozenset[str]]
 
@@ -121,7 +123,9 @@ def index_documents(
     with isolated_reader() as reader:
         # Looked up once in a run.
         site_pages, done = cache(_site_pages), 0
-        for part in (documents[:FIRST_DOCUMENTS], documents[FIRST_DOCUMENTS:]):
+        documents = sorted(documents, key=_stored_size)
+        small = sum(_stored_size(document) <= QUICK_BYTES for document in documents[:FIRST_DOCUMENTS])
+        for part in (documents[:small], documents[small:]):
             readable = []
             for document in part:
                 if _cut(reader, site_pages, document, report):
@@ -131,6 +135,18 @@ def index_documents(
             if readable:
                 update_documents(agent=agent, documents=readable, report=report, on_progress=on_progress)
     return report
+
+
+def takes_long(documents: Collection[Document]) -> bool:
+    """Whether somebody who waits for a small file should not wait for these."""
+    return len(documents) > FIRST_DOCUMENTS or sum(map(_stored_size, documents)) > QUICK_BYTES
+
+
+def _stored_size(document: Document) -> int:
+    try:
+        return int(document.file.size)
+    except (OSError, ValueError):  # no file
+        return 0
 
 
 def _cut(reader: Reader, site_pages: SitePages, document: Document, report: IndexReport) -> bool:

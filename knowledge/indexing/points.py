@@ -193,9 +193,8 @@ def plan_document(document: Document, method: IndexingMethod) -> Iterator[Planne
 
 
 def plan_chunk(chunk: Chunk, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    """The points of one chunk (seed 001, sections 1.2 and 1.3): in `qr_atomique` one a question, and one of its text.
-
-    A chunk without questions has the latter all the same (seed 001 skips it): nothing could be found otherwise.
+    """The points of one chunk (seed 001, sections 1.2 and 1.3): in `qr_atomique` one a question, and one of its text. A
+    chunk without questions has the latter all the same (seed 001 skips it): nothing could be found otherwise.
     """
     if method is IndexingMethod.LEGACY:
         yield PlannedPoint(_id(chunk, PointType.LEGACY), legacy_payload(chunk))
@@ -288,10 +287,9 @@ class PointWriter:
 def write_documents(
     *, agent: Agent, documents: Sequence[Document], report: IndexReport, on_progress: OnProgress = no_progress
 ) -> list[Document]:
-    """Bring the points of `documents` up to date in every index in use; returns those that were written.
-
-    After a failure that may pass the rest is given up, and each document told why: a store that is down fails each
-    slowly. An index that was never built is left to a rebuild: these documents alone would not be one.
+    """Bring the points of `documents` up to date in every index in use; returns those that were written. After a
+    failure that may pass the rest is given up, and each document told why: a store that is down fails each slowly. An
+    index that was never built is left to a rebuild: these documents alone would not be one.
     """
     sizes = {document.pk: count_points(document.chunks.all(), sorted(agent.methods_in_use())) for document in documents}
     total, done = sum(sizes.values()), 0

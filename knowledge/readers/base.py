@@ -244,7 +244,7 @@ class Outline:
         root = self._root()
         title = self.title or (root if _NO_TITLE.fullmatch(one_line(title)) else one_line(title))
         return ParsedDocument(
-            title=title or title_from_filename(filename),
+            title=title or re.sub(r"[_\s]+", " ", PurePath(filename.replace("\\", "/")).stem).strip() or filename,
             blocks=tuple(_undoubled(block, title) for block in self.blocks),
             source_type=source_type,
             notices=tuple(self.notices),
@@ -407,11 +407,6 @@ def counted(number: int, kind: str) -> str:
             text += sign * (number // value)
             number %= value
     return text if kind.isupper() else text.lower()
-
-
-def title_from_filename(filename: str) -> str:
-    stem = PurePath(filename.replace("\\", "/")).stem
-    return re.sub(r"[_\s]+", " ", stem).strip() or filename
 
 
 def page_name(name: str) -> str:

@@ -1,12 +1,13 @@
 """HTML pages and fragments: what a reader sees as content.
 
-Scripts, navigation, footers and form fields go, and so do links that only lead elsewhere: to neighbours, to headings of
-the same page, to pages that are read as well, whose words stand where they lead. What the markup calls content stays,
-whatever surrounds it.
+Scripts, navigation, footers and empty fields go, and so do links that only lead elsewhere: to neighbours, to headings
+of the same page, to pages that are read as well, whose words stand where they lead. What the markup calls content
+stays, whatever surrounds it.
 """
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from knowledge.readers.markup import (
     take_out_marks,
     tree_of,
 )
+from knowledge.readers.office import picture_text
 from knowledge.readers.text import decode_text
 
 #: Not the XML declaration, which servers and editors leave behind.
@@ -40,6 +42,9 @@ _DROPPED = frozenset(
 #: Words of the rules of a style sheet that a text is read by.
 _CSS_READ = re.compile("line-through|vertical-align|list-style", re.IGNORECASE)
 _LONGEST_RULE = 2_000
+#: Kinds of fields that show what is typed in them.
+_TYPED = frozenset(["", *"text number date time datetime-local month week tel email url".split()])
+_MOST_ALIKE = 3
 #: Where a box to tick stands beside what it says.
 _ASKED = frozenset("label li p td th dd".split())
 _SURROUNDING_ROLES = frozenset("navigation banner contentinfo search complementary dialog alertdialog".split())
@@ -76,9 +81,12 @@ def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> Pa
     if hidden := _drop_hidden_cells(soup):
         outline.notices.append(_("tableaux : cellules masquées, ignorées : %(count)d") % {"count": hidden})
     whole = soup.get_text(" ", strip=True)
-    _drop_furniture(soup)
+    for tag in remaining_tags(soup):
+        if _is_furniture(tag) and tag.find(["h1", "main", "article"]) is None:
+            tag.decompose()
     pointers = drop_pointers(soup, links)
     links.complete()
+    write_pictures_out(soup)
     outline.struck = take_out_marks(soup)
     if not soup.get_text(strip=True) and not pointers:  # a page of nothing else
         outline.add(one_line(whole))
@@ -124,10 +132,10 @@ def _write_styles_out(soup: Tag) -> None:
 
 
 def drop_unread(soup: BeautifulSoup) -> None:
-    """Take out what is no text: scripts, styles, fields, controls, comments."""
+    """Take out what is no text: scripts, styles, empty fields, controls, comments."""
     for tag in (tag for tag in remaining_tags(soup) if tag.name in _DROPPED):
-        if tag.get("type") in ("checkbox", "radio") and tag.parent is not None and tag.parent.name in _ASKED:
-            tag.replace_with("☒ " if tag.has_attr("checked") else "☐ ")
+        if shown := _filled_in(tag):
+            tag.replace_with(f" {shown} ")
         else:
             tag.decompose()
     for tag in tags_named(soup, ("button",)):
@@ -139,6 +147,29 @@ def drop_unread(soup: BeautifulSoup) -> None:
     for node in list(soup.descendants):
         if isinstance(node, Comment):
             node.extract()
+
+
+def _filled_in(field: Tag) -> str:
+    """What a browser shows in a field: what was typed, chosen or ticked."""
+    kind = attribute(field, "type").lower()
+    if field.name == "textarea":
+        return field.get_text()
+    if field.name == "select":
+        chosen = (option for option in tags_named(field, ("option",)) if option.has_attr("selected"))
+        return ", ".join(one_line(option.get_text()) for option in chosen)
+    if field.name == "input" and kind in _TYPED:
+        return attribute(field, "value")
+    is_box = kind in ("checkbox", "radio") and field.parent is not None and field.parent.name in _ASKED
+    return ("☒" if field.has_attr("checked") else "☐") if is_box else ""
+
+
+def write_pictures_out(soup: Tag) -> None:
+    """Put what pictures show in their place; one text for many is a program's, that of a link alone a control."""
+    pictures = [(image, attribute(image, "alt")) for image in tags_named(soup, ("img",))]
+    often = Counter(shown for _image, shown in pictures)
+    for image, shown in pictures:
+        is_said = often[shown] <= _MOST_ALIKE and getattr(image.parent, "name", "") != "a"
+        image.replace_with(picture_text(shown) if is_said else "")
 
 
 def _drop_hidden_cells(soup: Tag) -> int:
@@ -163,13 +194,6 @@ def _drop_permalinks(soup: BeautifulSoup) -> None:
     for tag in tags_named(soup, ("a",)):
         is_sign = "#" in attribute(tag, "href") and not re.search(r"\w", tag.get_text())
         if is_sign and not tag.get("id") and not tag.get("name"):
-            tag.decompose()
-
-
-def _drop_furniture(soup: BeautifulSoup) -> None:
-    """Take out what stands around the content by its names, unless it holds the page's title or article."""
-    for tag in remaining_tags(soup):
-        if _is_furniture(tag) and tag.find(["h1", "main", "article"]) is None:
             tag.decompose()
 
 

@@ -8,7 +8,6 @@ Indented code is not recognised: it is text by accident. Every pattern is bounde
 import html
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import PurePath
@@ -23,7 +22,7 @@ from markdown_it.token import Token
 
 from knowledge.models import SourceType
 from knowledge.readers.base import Outline, ParsedDocument, bare_text, clean_text, one_line, raised
-from knowledge.readers.html import Links, drop_pointers, drop_unread
+from knowledge.readers.html import Links, drop_pointers, drop_unread, write_pictures_out
 from knowledge.readers.markup import (
     HEADINGS,
     MarkupReader,
@@ -34,6 +33,7 @@ from knowledge.readers.markup import (
     take_out_marks,
     tree_of,
 )
+from knowledge.readers.office import PICTURE_NAME
 from knowledge.readers.text import add_plain_lines, broken_at_margin, decode_text, join_lines, margin_width
 
 _FRONT_MATTER = re.compile(r"\A(?:---|\+\+\+)[ \t]*\n(.*?)\n(?:---|\.\.\.|\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -102,9 +102,6 @@ _NO_EMPHASIS = re.compile(
 _LATE_END = re.compile(r"(?<!\*)\*\*(?=[^\s*])([^*\n]{1,200}?)([ \t]+)\*\*(?=[\s:.,;!?)]|\Z)")
 #: Emphasis that a program escaped.
 _ESCAPED_BOLD = re.compile(r"\\\*\\\*(?=[^\s*\\])([^*\n]{1,200}?)(?<=[^\s\\])\\\*\\\*")
-#: What a program calls a picture whose author wrote nothing.
-_PICTURE_NAME = re.compile(r"[^\n]{0,200}\.(?:png|jpe?g|gif|svg|webp|avif)", re.IGNORECASE)
-_MOST_ALIKE = 3
 #: What addresses of pages beside this one end with.
 _PAGES = ("", ".md", ".markdown", ".html", ".htm")
 #: What may begin something within a line; the parser's work grows with the square of their number in one text.
@@ -124,17 +121,11 @@ def parse_markdown(data: bytes, *, filename: str) -> ParsedDocument:
         outline.notices.append(_("Trop de signes de mise en forme : une partie est lue comme un texte simple."))
     drop_unread(soup)
     drop_pointers(soup, Links(soup, filename, ()))
-    pictures = tags_named(soup, ("img",))
-    often = Counter(attribute(image, "alt") for image in pictures)
-    for image in pictures:
-        shown = attribute(image, "alt")
-        # One text for many pictures is the program's too. In brackets: what a picture shows is no sentence of the page.
-        is_said = shown.strip() and often[shown] <= _MOST_ALIKE and not _PICTURE_NAME.fullmatch(shown.strip())
-        image.replace_with(f"[{shown}]" if is_said else "")
+    write_pictures_out(soup)
     for link in tags_named(soup, ("a",)):
         address = attribute(link, "href")
         page = address.partition("#")[0]
-        if ":" not in address and (PurePath(page).suffix.lower() in _PAGES or _PICTURE_NAME.fullmatch(page)):
+        if ":" not in address and (PurePath(page).suffix.lower() in _PAGES or PICTURE_NAME.fullmatch(page)):
             link["href"] = ""
     for node in [node for node in soup.descendants if type(node) is NavigableString]:
         if any(sign in node for sign in "^~=[:") and node.find_parent(["code", "pre"]) is None:
@@ -159,13 +150,12 @@ def _parser() -> MarkdownIt:
     """Emphasis stays as it is written: `n° 12669*02` is a number, and so is what is escaped to be none."""
     parser = MarkdownIt("commonmark", {"breaks": True, "maxNesting": 100}).enable(["table", "strikethrough"])
     parser.disable(["code", "emphasis", "text_join"]).core.ruler.at("inline", _read_inline)
-    parser.add_render_rule("text_special", _escaped)
+
+    def escaped(_renderer: object, tokens: Sequence[Token], index: int, *_more: object) -> str:
+        return html.escape(tokens[index].markup if tokens[index].content in "*_" else tokens[index].content)
+
+    parser.add_render_rule("text_special", escaped)
     return parser
-
-
-def _escaped(_renderer: object, tokens: Sequence[Token], index: int, *_more: object) -> str:
-    token = tokens[index]
-    return html.escape(token.markup if token.content in "*_" else token.content)
 
 
 def _read_inline(state: StateCore) -> None:

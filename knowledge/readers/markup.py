@@ -42,7 +42,7 @@ _ROWS = ("tbody", "thead", "tfoot", "tr")
 #: A tag deeper than this in its tree is text: pages of real sites end at about 40.
 _MAX_TREE_DEPTH = 60
 #: Openings and ends of tags; a page of more takes longer than ten seconds.
-_MOST_TAGS = 800_000
+_MOST_TAGS = 400_000
 _STRUCK = frozenset("s strike del".split())
 _STRUCK_STYLE = re.compile(r"text-decoration(?:-line)?\s*:[^;]*\bline-through\b", re.IGNORECASE)
 _RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super\b", re.IGNORECASE)

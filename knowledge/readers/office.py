@@ -1,4 +1,4 @@
-"""What Office files share: the archive they are; of Word and PowerPoint, their charts and diagrams.
+"""What Office files share: the archive they are, charts and diagrams, and what is said of pictures, in pages as well.
 
 An archive is checked before anything is unpacked: its declared size and ratio (`zipfile` reads no more than an entry
 declares), and no part may declare a document type, so no entity can expand.
@@ -40,6 +40,10 @@ _WORD_MAIN, _POWERPOINT_MAIN = (
         rb"ms-word|openxmlformats-officedocument\.wordprocessingml",
         rb"ms-powerpoint|openxmlformats-officedocument\.presentationml",
     )
+)
+#: What a program calls a picture whose author wrote nothing, or says of it.
+PICTURE_NAME = re.compile(
+    r"(?i)[^\n]{0,200}\.(?:png|jpe?g|gif|svg|webp|avif)|.*(?:générée? automatiquement|automatically generated|AI-gen).*"
 )
 _XML = (".xml", ".rels")
 _RELATIONSHIPS = "_rels/.rels"
@@ -136,6 +140,12 @@ def _check_parts(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], *, fi
 _DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/"
 _A, _CHART, _DIAGRAM = (f"{{{_DRAWING}{name}}}" for name in ("main", "chart", "diagram"))
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+
+
+def picture_text(said: str) -> str:
+    """What a picture shows, where its author says so; in brackets, as it is no sentence of the page."""
+    said = one_line(clean_text(said))
+    return f"[{said}]" if said and not PICTURE_NAME.fullmatch(said) else ""
 
 
 def parsed_xml(content: bytes) -> Any:

@@ -1,7 +1,7 @@
 """OpenDocument files (ODT, ODS): headings, lists and their numbers, tables, notes after what they are noted at.
 
-The archive has been checked (`knowledge.readers.office`). A cell says what its sheet shows. Pictures, comments, hidden
-text and tables of contents are not read; struck and deleted text, hidden sheets, rows, columns and sections are noticed.
+The archive has been checked (`knowledge.readers.office`). A cell says what its sheet shows, a picture what its author says of it. Comments,
+hidden text and tables of contents are not read; struck and deleted text, hidden sheets, rows, columns and sections are noticed.
 """
 
 import io
@@ -18,7 +18,7 @@ from lxml import etree
 from knowledge.models import SourceType
 from knowledge.readers.base import Outline, ParsedDocument, Run, clean_text, counted, joined, one_line, table_text
 from knowledge.readers.number_formats import shown
-from knowledge.readers.office import MALFORMED_ARCHIVE, damaged, within
+from knowledge.readers.office import MALFORMED_ARCHIVE, damaged, picture_text, within
 from knowledge.readers.spreadsheet import Budget, Row, name_unread, read_sheet
 
 _PREFIXES = {
@@ -35,7 +35,7 @@ _SPACES = {prefix: space for space, prefix in _PREFIXES.items()}
 _UNREAD = frozenset(
     "office:annotation office:forms text:tracked-changes text:table-of-content text:illustration-index "
     "text:table-index text:object-index text:user-index text:alphabetical-index text:note-citation text:ruby-text "
-    "text:page-number text:page-count text:sheet-name draw:object draw:image svg:title svg:desc".split()
+    "text:page-number text:page-count text:sheet-name text:placeholder draw:object draw:image".split()
 )
 _ROWS, _COLUMNS = (
     [f"{{{_SPACES['table']}}}{name}" for name in (f"table-header-{part}s", f"table-{part}s", f"table-{part}-group")]
@@ -43,6 +43,7 @@ _ROWS, _COLUMNS = (
 )
 _CELLS = ("table:table-cell", "table:covered-table-cell")
 _HIDDEN = ("collapse", "filter")
+_SEEN = (("", ""), ("", "false"), ("value", ""), ("formula", ""))
 #: Programs show no more; a file may claim any number.
 _MOST_COLUMNS = 2**14
 #: Styles that are based on one another, as far as they are followed.
@@ -186,6 +187,8 @@ class _Reader:
                 rows, headers = self._table(element)
                 self._outline.add(table_text(rows, headers=headers), kind="table")
                 self._read_beside()
+            case "svg:title" | "svg:desc":
+                self._outline.add(picture_text(element.text or ""))
             case "text:section" if _get(element, "text:display") == "none":
                 said = _("section « %(name)s » : masquée, ignorée") % {"name": _get(element, "text:name")}
                 self._outline.notices.append(said)
@@ -239,6 +242,8 @@ class _Reader:
                     self.block(child, mark if is_first and mark else "")
 
     def text(self, element: Any) -> str:
+        if any(_get(mark, "text:is-hidden") == "true" for mark in element.iter(_full("text:hidden-paragraph"))):
+            return ""
         run = self._styled("paragraph", _get(element, "text:style-name"), Run(""))
         return clean_text(joined(self._runs(element, run), self._outline.struck)).strip() if run else ""
 
@@ -263,7 +268,7 @@ class _Reader:
                     self._beside.extend(child.iterchildren(_full("text:note-body")))
                 case _ if name.startswith("draw:"):
                     self._beside.append(child)
-                case _ if name not in _UNREAD:
+                case _ if name not in _UNREAD and (_get(child, "text:display"), _get(child, "text:is-hidden")) in _SEEN:
                     yield from self._runs(child, run)
             yield run._replace(text=re.sub(r"\s+", " ", child.tail or ""))
 

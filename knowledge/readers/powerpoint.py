@@ -2,7 +2,8 @@
 below.
 
 The archive has been checked (`knowledge.readers.office`). Shapes come in the order people read them: row by row, then
-from the left. Pictures, footers, comments, dates and slide numbers are not read; a hidden slide is noticed.
+from the left. Pictures (but for what their author says), footers, comments, dates and slide numbers are not read; a
+hidden slide is noticed.
 """
 
 import io
@@ -29,7 +30,7 @@ from knowledge.readers.base import (
     table_text,
     unreadable,
 )
-from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn
+from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn, picture_text
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -123,6 +124,7 @@ class _Slide:
         elif shape.has_text_frame:
             self._text(shape, bulleted=kind in _BULLETED)
         else:
+            self._outline.add(picture_text(next(shape._element[0].iter("{*}cNvPr")).get("descr", "")))
             for drawn_kind, text in drawn(shape._element, lambda key: shape.part.related_part(key).blob):
                 self._outline.add(text, kind=drawn_kind)
 

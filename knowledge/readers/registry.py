@@ -17,21 +17,16 @@ from knowledge.readers.base import ParsedDocument, check_length, unreadable
 from knowledge.readers.office import office_type
 
 _SUFFIXES = {
-    ".md": SourceType.MARKDOWN,
-    ".markdown": SourceType.MARKDOWN,
-    ".txt": SourceType.TEXT,
-    ".text": SourceType.TEXT,
-    ".html": SourceType.HTML,
-    ".htm": SourceType.HTML,
-    ".xhtml": SourceType.HTML,
+    **dict.fromkeys((".md", ".markdown"), SourceType.MARKDOWN),
+    **dict.fromkeys((".txt", ".text"), SourceType.TEXT),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), SourceType.HTML),
     ".pdf": SourceType.PDF,
     **dict.fromkeys((".docx", ".docm", ".dotx", ".dotm"), SourceType.DOCX),
     **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), SourceType.PPTX),
     **dict.fromkeys((".xlsx", ".xlsm", ".xltx", ".xltm"), SourceType.XLSX),
     **dict.fromkeys((".odt", ".ott"), SourceType.ODT),
     **dict.fromkeys((".ods", ".ots"), SourceType.ODS),
-    ".csv": SourceType.CSV,
-    ".tsv": SourceType.CSV,
+    **dict.fromkeys((".csv", ".tsv"), SourceType.CSV),
 }
 SUPPORTED_SUFFIXES: frozenset[str] = frozenset(_SUFFIXES)
 

@@ -34,7 +34,7 @@ _BOMS = (
 )
 _WESTERN = frozenset("àâäáãåçéèêëíìîïñóòôöõúùûüýÿœæÀÂÄÁÃÅÇÉÈÊËÍÌÎÏÑÓÒÔÖÕÚÙÛÜŸŒÆß«»‹›“”„‘’‚–—…•€£§°²³µ·º½¼¾©®™×¿¡\xa0")
 _BULLET = re.compile(r"\s*(?:[-*+•‣▪◦●–—]|\d{1,3}[.)]|[a-zA-Z]\))\s+(?=\S)")
-_QA_MARK = re.compile(r"\s*(?:[*_]{2})?(?:Q|R|A|Question|R[ée]ponse|Answer)\s*\d*\s*[*_]{0,2}\s?[:.]", re.IGNORECASE)
+_QA_MARK = re.compile(r"\s*(?:[*_]{2})?(?:Q|R|A|Question|R[ée]ponse|Answer)\s*\d*\s*[*_]{0,2}\s?(?:[:.]|[-–—]\s)", re.I)
 _ENDED = re.compile(r"[.?!…][»)\"”*]*\s*$")
 
 
@@ -192,7 +192,7 @@ class _PlainReader:
                 # What a heading was recognised by is its text, never a heading in its turn.
                 self._take(1, kind_is_list=False)
                 self._announced()
-            elif count := self._bullets():
+            elif count := len(list(takewhile(_BULLET.match, islice(self._paragraphs, self._at, None)))):
                 self._take(count, kind_is_list=True)
             else:
                 if _ENDED.search(self._previous) and _is_heading_like(self._paragraphs[self._at]):
@@ -227,10 +227,6 @@ class _PlainReader:
             if _is_prose(following[count]):
                 return tuple(following[:count])
         return ()
-
-    def _bullets(self) -> int:
-        following = islice(self._paragraphs, self._at, None)
-        return sum(1 for _line in takewhile(_BULLET.match, following))
 
     def _items(self) -> int:
         """How many of the next lines are the items of the list that the last line announces."""

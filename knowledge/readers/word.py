@@ -1,8 +1,8 @@
 """Word documents (DOCX): headings by style, lists and their numbers, tables with their merged cells, check boxes,
 charts and diagrams, notes after what they are noted at, headers and footers once at the end.
 
-The archive has been checked (`knowledge.readers.office`). Pictures, comments, hidden text, text moved away, prompts of
-empty fields and tables of contents are not read; struck and deleted text is noticed.
+The archive has been checked (`knowledge.readers.office`). Pictures (but for what their author says), comments, hidden text,
+text moved away, prompts of empty fields and tables of contents are not read; struck and deleted text is noticed.
 """
 
 import io
@@ -19,7 +19,7 @@ from docx.text.paragraph import Paragraph
 
 from knowledge.models import SourceType
 from knowledge.readers.base import Outline, ParsedDocument, Run, clean_text, counted, joined, one_line, table_text
-from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn, parsed_xml, within
+from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn, parsed_xml, picture_text, within
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list|liste", re.IGNORECASE)
@@ -35,6 +35,7 @@ _LONGEST_STYLES = 20
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_DRAWN = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 _OFF = ("0", "false", "off")
 _LINK_FIELD = re.compile(r'\s*HYPERLINK\s+"([^"]+)"')
 #: Half points above the line from which a text stands raised, not only better in place.
@@ -158,7 +159,7 @@ class _Reader:
                 is_hidden, *struck = (
                     self._look(run, name, part) not in _OFF for name in ("vanish", "strike", "dstrike")
                 )
-                text = "" if is_hidden else _SIGNS.get(node.tag, _said)(node)
+                text = "" if is_hidden else _SIGNS.get(node.tag, _SIGNS[f"{_W}t"])(node)
                 yield Run(text, self._height(run, part), any(struck), _address(part, around, fields))
 
     def _look(self, run: Any, name: str, part: Any) -> str:
@@ -304,10 +305,6 @@ def _address(part: Any, around: Sequence[Any], fields: Sequence[str]) -> str:
     return next((led[1] for field in fields if (led := _LINK_FIELD.match(field))), "")
 
 
-def _said(node: Any) -> str:
-    return node.text or ""
-
-
 def _symbol(node: Any) -> str:
     """A sign of Wingdings as the private character that `clean_text` knows; any other symbol is a picture."""
     code = re.fullmatch(r"(?:F0)?([0-9A-F]{2})", node.get(f"{_W}char", ""), re.IGNORECASE)
@@ -328,12 +325,13 @@ def _field(node: Any) -> str:
 
 #: What stands in a run, and what it says.
 _SIGNS: dict[str, Callable[[Any], str]] = {
-    f"{_W}t": _said,
+    f"{_W}t": lambda node: node.text or "",
     f"{_W}tab": lambda _node: " ",
     f"{_W}br": lambda _node: "\n",
     f"{_W}noBreakHyphen": lambda _node: "-",
     f"{_W}sym": _symbol,
     f"{_W}fldChar": _field,
+    f"{_DRAWN}docPr": lambda node: f" {picture_text(node.get('descr', ''))} ",
 }
 
 
@@ -367,9 +365,8 @@ class _List:
 
 
 class _Numbers:
-    """What Word counts by itself (« Article 4 », « b) »), by `numbering.xml` and the styles; asked once a paragraph, in order.
-
-    Lists of one abstract numbering count on together; a list that overrides the start of a level starts it anew.
+    """What Word counts by itself (« Article 4 », « b) »), by `numbering.xml` and the styles; asked once a paragraph, in
+    order. Lists of one abstract numbering count on together; a list that overrides the start of a level starts it anew.
     """
 
     def __init__(self, document: Any) -> None:

@@ -62,9 +62,8 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which hits are wanted: the `limit` best that `payload_filter` keeps, by cosine, at `min_score` or above.
-
-    With a `lexical_weight`, by cosine + that weight x overlap with the question's words: each hit has both, and the
+    """Which hits are wanted: the `limit` best that `payload_filter` keeps, by cosine, at `min_score` or above. With a
+    `lexical_weight`, by cosine + that weight x overlap with the question's words: each hit has both, and the
     `NEAREST_ALWAYS` nearest by cosine alone come along (thresholds are cosines).
     """
 

@@ -106,7 +106,7 @@ print(json.dumps(list(IndexBuild.objects.filter(kind="documents").values_list("s
 def test_worker_of_serve_leaves_once_all_jobs_are_done_and_not_for_small_ones(tmp_path: Path) -> None:
     migrated_sqlite(tmp_path / "repondant.db")
     environment = {"REPONDANT_PARENT_PID": str(os.getpid()), "CELERY_BROKER_URL": ""}
-    worker = WorkerProcess(tmp_path, environment, processes=1, pool="solo")
+    worker = WorkerProcess(tmp_path, environment, processes=2, pool="threads")
     run(worker, _UPLOADS)
     with worker:
         wait_until(worker.has_ended, 120)

@@ -15,10 +15,9 @@ from knowledge.vectors.base import PayloadFilter, VectorStore, vector_store
 def migrate_vectors(
     *, source: VectorStore, target: VectorStore, on_progress: Callable[[int, int], None] = lambda done, total: None
 ) -> dict[str, Any]:
-    """Make `target` hold the collections and aliases of `source`; `on_progress` receives (points done, in all).
-
-    Raises `EmbeddingMismatchError` when the target has a collection of the same name and another recipe, and
-    `KnowledgeError` when a collection changed while it was copied. Collections that only the target has are left.
+    """Make `target` hold the collections and aliases of `source`; `on_progress` receives (points done, in all). Raises
+    `EmbeddingMismatchError` when the target has a collection of the same name and another recipe, and `KnowledgeError`
+    when a collection changed while it was copied. Collections that only the target has are left.
     """
     infos = source.collections()
     total = sum(info.points for info in infos)

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.jobs import Heartbeat, carry_out, ensure, worker_state
+from agents.jobs import Heartbeat, carry_out, due_jobs, ensure, lease_owner, worker_state
 from agents.models import Job, JobKind, JobStatus
 from config.celery import _poll
 from config.health import worker_detail
@@ -33,17 +33,31 @@ def queue_job(waited: timedelta) -> IndexBuild:
     return build
 
 
+def polled(reserved: int) -> list[int]:
+    with (
+        mock.patch("config.celery.state.reserved_requests", range(reserved)),
+        mock.patch("config.celery._with_database", lambda look: look()),
+        mock.patch("agents.jobs.run_job.delay") as delay,
+    ):
+        _poll(SimpleNamespace(concurrency=2))
+    return [call.args[0] for call in delay.call_args_list]
+
+
 class PollTests(TestCase):
     def test_a_worker_without_a_broker_takes_up_as_many_jobs_as_it_has_processes_free(self) -> None:
         jobs = [queue_job(timedelta(minutes=minutes)) for minutes in (3, 2, 1)]
         for reserved, taken in ((0, 2), (1, 1), (2, 0)):
-            with (
-                mock.patch("config.celery.state.reserved_requests", range(reserved)),
-                mock.patch("config.celery._with_database", lambda look: look()),
-                mock.patch("agents.jobs.run_job.delay") as delay,
-            ):
-                _poll(SimpleNamespace(concurrency=2))
-            assert [call.args[0] for call in delay.call_args_list] == [job.pk for job in jobs[:taken]]
+            assert polled(reserved) == [job.pk for job in jobs[:taken]]
+
+    def test_long_jobs_leave_a_slot_to_those_that_somebody_waits_for(self) -> None:
+        long, longer, quick = (queue_job(timedelta()) for _time in range(3))
+        IndexBuild.objects.exclude(pk=quick.pk).update(payload={"is_long": True})
+        Job.objects.filter(pk=longer.pk).update(kind=JobKind.REBUILD)
+        assert polled(0) == [long.pk, quick.pk]
+        assert Job.objects.claim(long.pk, lease_owner())
+        assert (polled(1), due_jobs(9)) == ([quick.pk], [longer.pk, quick.pk])
+        assert Job.objects.claim(quick.pk, lease_owner())
+        assert polled(1) == []
 
 
 class WorkerStateTests(TestCase):

@@ -12,7 +12,7 @@ from knowledge.chunking import (
     ChunkDraft,
     Item,
     KnowledgeUnit,
-    chunk_document,
+    affordable_chunks,
     cut,
     is_title,
     segments,
@@ -25,11 +25,11 @@ SENTENCES = [f"La phrase numéro {n} dit quelque chose de précis sur le congé.
 
 
 def chunks_of(text: str) -> list[ChunkDraft]:
-    return chunk_document(parse_document(text.encode(), filename="note.md"))
+    return affordable_chunks(parse_document(text.encode(), filename="note.md"))[0]
 
 
 def chunked(*blocks: Block) -> list[ChunkDraft]:
-    return chunk_document(ParsedDocument("T", blocks, SourceType.TEXT))
+    return affordable_chunks(ParsedDocument("T", blocks, SourceType.TEXT))[0]
 
 
 def test_path_is_kept_without_the_title() -> None:
@@ -155,7 +155,7 @@ def hashes(texts: list[str], *, kind: str = "prose") -> list[str]:
     if kind == "table":
         table = "\n".join(["| Nom | Valeur |", "|---|---|", *(f"| {t} | oui |" for t in texts)])
         blocks = (Block(table, ("Congés",), "table"),)
-    return [c.content_hash for c in chunk_document(ParsedDocument("T", blocks, SourceType.TEXT))]
+    return [c.content_hash for c in affordable_chunks(ParsedDocument("T", blocks, SourceType.TEXT))[0]]
 
 
 def paragraph(number: int) -> str:

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pptx import Presentation
 
-from knowledge.chunking import chunk_document
+from knowledge.chunking import affordable_chunks
 from knowledge.readers.registry import parse_document
 from tests.unit.knowledge.readers.office_files import saved
 from tests.unit.knowledge.readers.test_opendocument import packed
@@ -64,7 +64,7 @@ def check(write: Writer, parts: Parts) -> None:
     filename = f"a.{write.__name__}"
     data = write(parts)
     parsed = parse_document(data, filename=filename)
-    chunks = chunk_document(parsed)
+    chunks = affordable_chunks(parsed)[0]
     said = [parsed.title] + [text for chunk in chunks for text in (chunk.parent_context, chunk.content)]
     everything = "\n".join(said).replace("\\|", "|")
     if filename.endswith(".md"):

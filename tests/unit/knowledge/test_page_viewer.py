@@ -6,7 +6,7 @@ from fpdf import FPDF
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.chunking import ChunkDraft, Place, chunk_document
+from knowledge.chunking import ChunkDraft, Place, affordable_chunks
 from knowledge.page_viewer import placed_chunks
 from knowledge.readers.base import Block, ParsedDocument, PlacedLine
 from knowledge.readers.registry import parse_document
@@ -71,7 +71,7 @@ def test_every_passage_of_a_pdf_has_the_page_of_its_words(paragraphs: list[list[
         pdf.ln(10)
     parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
     pages = {n: p for p, group in _words_by_page(parsed) for n in group}
-    for draft in placed_chunks(chunk_document(parsed), parsed):
+    for draft in placed_chunks(affordable_chunks(parsed)[0], parsed):
         numbers = {int(n) for n in re.findall(r"[a-j](\d+)", draft.content)}
         assert {place.page for place in draft.places} == set().union(*(pages[n] for n in numbers))
         assert all(0 <= p.x0 < p.x1 <= 1 and 0 <= p.y0 < p.y1 <= 1 for p in draft.places)

@@ -46,6 +46,7 @@ def test_section_too_long_for_an_answer_stays_text(settings: Settings) -> None:
         "Q : Quel prix ?\n\nR : Dix euros.\n\nQ : Où ?\n\nR : Ici.",
         "Question : Quel prix ?\nRéponse : Dix euros.\n\nQuestion : Où ?\nRéponse : Ici.",
         "**Q1.** Quel prix ?\n\n**A1.** Dix euros.\n\n**Q2.** Où ?\n\n**A2.** Ici.",
+        "Q1 – Quel prix ?\n\nR1 – Dix euros.\n\nQ2 – Où ?\n\nR2 – Ici.",
         "Question: Quel prix ?\nAnswer: Dix euros.\nQuestion: Où ?\nAnswer: Ici.",
     ],
 )

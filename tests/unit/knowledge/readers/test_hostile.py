@@ -97,16 +97,6 @@ def test_cell_that_claims_to_span_a_hundred_million_columns_is_one_cell(span: st
     assert "| Prix | 12 euros |" in text_of(parsed)
 
 
-def test_tables_nested_in_one_another_are_read_or_refused() -> None:
-    deep = "<w:p/>"
-    for _level in range(200):
-        deep = f"<w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p>{deep}</w:tc></w:tr></w:tbl>"
-    try:
-        read(docx(deep), "a.docx")
-    except UnreadableDocumentError:
-        pass
-
-
 def test_comment_in_the_body_of_a_word_file_is_passed_over() -> None:
     body = "<!-- a --><w:p><w:r><w:t>Le texte</w:t></w:r></w:p><?x y?>"
     assert text_of(read(docx(body), "a.docx")).strip() == "Le texte"

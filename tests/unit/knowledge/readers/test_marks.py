@@ -31,6 +31,19 @@ def test_raised_note_is_no_part_of_the_number_before_it(written: str, shown: str
 
 
 @pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<p>Nom : <input value=Vif> ans : <input type=number value=12><input type=hidden value=x></p>", "Nom : Vif ans : 12"),
+        ("<p>Jour : <select><option>lundi<option selected>mardi</select>.</p>", "Jour : mardi ."),
+        ("<p>Motif : <textarea>Travaux\nrue Haute</textarea></p>", "Motif : Travaux rue Haute"),
+        ("<p>Voir <img alt='Plan : par la cour'> ici<img alt=IMG_1.JPG><a href=/x><img alt=Agrandir></a></p>", "Voir [Plan : par la cour] ici"),
+    ],
+)  # fmt: skip
+def test_fields_and_pictures_say_what_they_show(text: str, shown: str) -> None:
+    assert said(text, "a.html") == shown
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("a.html", "<p>Prix : <s>12 €</s> 15 €</p>"), ("a.html", "<p>Prix : <del>12 €</del> <ins>15 €</ins></p>"),

@@ -10,7 +10,6 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from knowledge.models import SourceType
-from knowledge.readers.office import as_plain
 from knowledge.readers.registry import parse_document
 from tests.unit.knowledge.readers.office_files import (
     excel,
@@ -102,8 +101,3 @@ def test_strict_file_is_read_like_the_usual_one(name: str) -> None:
     expected, found = (parse_document(data, filename=name) for data in (usual, renamed))
     assert expected.blocks
     assert (found.title, found.blocks) == (expected.title, expected.blocks)
-
-
-def test_usual_file_is_left_as_it_is() -> None:
-    usual = word()
-    assert as_plain(usual) is usual

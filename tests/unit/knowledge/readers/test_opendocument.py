@@ -96,6 +96,17 @@ def test_lists_count_on_where_they_say_so() -> None:
     ]
 
 
+def test_fields_and_pictures_say_what_they_show_and_hidden_ones_nothing() -> None:
+    parsed = text(
+        "<text:p>Prix <text:variable-set text:display='none'>9</text:variable-set><text:variable-get>12,50</text:variable-get>"
+        ", le <text:date text:date-value='2025-03-03'>3 mars</text:date>, <text:drop-down><text:label text:value='lundi'/>"
+        "mardi</text:drop-down><text:hidden-text text:is-hidden='true'>non</text:hidden-text><text:placeholder>Nom"
+        "</text:placeholder></text:p><text:p><text:hidden-paragraph text:is-hidden='true'/>Interne</text:p>"
+        "<text:p><draw:frame><draw:image/><svg:title>plan.png</svg:title><svg:desc>Par la cour</svg:desc></draw:frame></text:p>"
+    )
+    assert [block.text for block in parsed.blocks] == ["Prix 12,50, le 3 mars, mardi", "[Par la cour]"]
+
+
 def test_notes_struck_hidden_and_deleted_text_and_links_are_told_from_the_text() -> None:
     parsed = text(
         "<text:tracked-changes><text:changed-region><text:deletion><text:p>Gratuit</text:p></text:deletion>"

@@ -53,19 +53,6 @@ def test_bullets_are_a_list_with_its_levels() -> None:
     assert (block.kind, block.text) == ("list", "- Le lundi\n  - matin\n- Le mardi")
 
 
-def test_boxes_are_read_from_the_top_then_from_the_left_groups_too() -> None:
-    presentation = pptx.Presentation()
-    slide = add_slide(presentation, "", layout=6)
-    add_box(slide, "bas", top=5)
-    add_box(slide, "droite", left=5)
-    group = slide.shapes.add_group_shape()
-    box = group.shapes.add_textbox(Inches(1), Inches(3), Inches(2), Inches(1))
-    box.text_frame.text = "groupe"
-    add_box(slide, "gauche")
-    texts = [block.text for block in read(presentation).blocks]
-    assert texts == ["gauche", "droite", "groupe", "bas"]
-
-
 def test_table_and_notes_follow_under_the_title() -> None:
     presentation = pptx.Presentation()
     slide = add_slide(presentation, "Tarifs", layout=5)

@@ -7,7 +7,7 @@ import openpyxl
 import pytest
 from fpdf import FPDF
 
-from knowledge.chunking import chunk_document
+from knowledge.chunking import affordable_chunks
 from knowledge.readers.base import table_cells, table_text
 from knowledge.readers.registry import parse_document
 from tests.unit.knowledge.readers.office_files import saved
@@ -89,7 +89,7 @@ def test_every_price_stands_under_its_hall_and_the_names_of_all_header_rows(
     write: Callable[[list[list[str]]], bytes],
 ) -> None:
     parsed = parse_document(write([*HEAD, *ROWS]), filename=f"tarifs.{write.__name__[3:]}")
-    passages = chunk_document(parsed)
+    passages = affordable_chunks(parsed)[0]
     found: list[list[str]] = []
     assert len(passages) > 1
     for passage in passages:
@@ -132,7 +132,7 @@ def test_row_longer_than_a_passage_keeps_its_cells_in_their_columns_under_its_na
     words = [f"mot{n}" for n in range(900)]
     cells = [" ".join(words[:300]), " ".join(words[300:600]), " ".join(words[600:])]
     text = table_text([["Poste", "A", "B", "C"], ["Agent d’accueil", *cells]])
-    passages = chunk_document(parse_document(text.encode(), filename="a.md"))
+    passages = affordable_chunks(parse_document(text.encode(), filename="a.md"))[0]
     columns: list[list[str]] = [[], [], []]
     for passage in passages:
         for row in map(table_cells, passage.content.splitlines()[2:]):
@@ -148,7 +148,7 @@ def test_rows_of_nothing_but_a_question_to_tick_are_read_to_the_last(last: str) 
     text = "\n".join(
         ["| Depuis un an | OUI | NON |", "| --- | --- | --- |", *(f"| {each} |  |  |" for each in asked), last]
     )
-    passages = [passage.content for passage in chunk_document(parse_document(text.encode(), filename="a.md"))]
+    passages = [passage.content for passage in affordable_chunks(parse_document(text.encode(), filename="a.md"))[0]]
     assert all(any(each in passage for passage in passages) for each in asked)
     assert max(map(len, passages)) < 2_000
 
@@ -156,6 +156,6 @@ def test_rows_of_nothing_but_a_question_to_tick_are_read_to_the_last(last: str) 
 def test_caption_of_a_table_stands_above_each_of_its_parts() -> None:
     rows = "".join(f"<tr><td>Prestation numéro {n}</td><td>{n} €</td></tr>" for n in range(200))
     page = f"<h1>Mairie</h1><p>Texte.</p><table><caption>Tarifs 2026</caption><tr><th>Nom<th>Prix</tr>{rows}</table>"
-    passages = chunk_document(parse_document(page.encode(), filename="a.html"))
+    passages = affordable_chunks(parse_document(page.encode(), filename="a.html"))[0]
     assert len(passages) > 2
     assert all("**Tarifs 2026**\n\n| Nom | Prix |" in passage.content for passage in passages)
