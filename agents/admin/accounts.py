@@ -1,5 +1,6 @@
 """The accounts of staff and their groups, in the theme of the other pages."""
 
+from smtplib import SMTPException
 from typing import Any
 
 from allauth.account.admin import EmailAddress
@@ -166,18 +167,24 @@ class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,mi
         """Mail accounts that have no way in a link by which they choose a password."""
         accounts = queryset.filter(is_active=True, socialaccount=None).exclude(email="")
         invited = [user for user in accounts if not user.has_usable_password() and _may_touch(request, user)]
-        for number, user in enumerate(invited[:MOST_INVITED]):
+        if len(invited) > MOST_INVITED:
+            text = gettext("Rien n’a été envoyé : choisissez au plus %(most)d comptes à la fois, au lieu de %(count)d.")
+            told = text % {"most": MOST_INVITED, "count": len(invited)}
+            return self.message_user(request, told, messages.ERROR)
+        refused = list[User]()
+        for number, user in enumerate(invited):
             try:
                 request_password_reset(request, user.email, [user], None)
-            except (OSError, ValueError):
-                text = gettext(
-                    "Invitations envoyées : %(count)d. Celle de « %(name)s » a été refusée ; les suivantes attendent."
-                )
-                return self.message_user(request, text % {"count": number, "name": user}, messages.ERROR)
-        text = gettext(
-            "Invitations envoyées : %(count)d (comptes actifs sans mot de passe, avec une adresse ; 100 à la fois)."
-        )
-        self.message_user(request, text % {"count": len(invited[:MOST_INVITED])})
+            except (SMTPException, ValueError):
+                refused.append(user)
+            except OSError:
+                refused += invited[number:]
+                break
+        text = gettext("Invitations envoyées : %(count)d (comptes actifs sans mot de passe, avec une adresse).")
+        self.message_user(request, text % {"count": len(invited) - len(refused)})
+        if refused:
+            text = gettext("Le serveur de courriel a refusé les invitations de : %(names)s.")
+            self.message_user(request, text % {"names": ", ".join(map(str, refused))}, messages.ERROR)
 
     def has_invite_permission(self, request: HttpRequest) -> bool:
         return settings.HAS_MAIL and self.has_change_permission(request)

@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from unittest.mock import patch
 
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import User
@@ -44,7 +45,9 @@ class MailTests(TestCase):
         make_user(email="old@example.org", password="x")
         client = client_of(make_staff("auth.view_user", "auth.change_user"))
         with override_settings(**BROKEN):
-            self.assertContains(run_action(client, "invite", *User.objects.all()), "a été refusée")
+            self.assertContains(run_action(client, "invite", *User.objects.all()), "a refusé les invitations de : new.")
+        with patch("agents.admin.accounts.MOST_INVITED", 0):
+            self.assertContains(run_action(client, "invite", *User.objects.all()), "Rien n’a été envoyé")
         self.assertContains(run_action(client, "invite", *User.objects.all()), "Invitations envoyées : 1")
         self.assertRedirects(self.choose("un-Secret-4711"), "/login/")
         self.ask("new@EXAMPLE.org")
