@@ -36,6 +36,7 @@ from chat.turn.quoting import (
 from chat.turn.tool_loop import ToolLoop, choose_tools
 from chat.turn.values import Exchange, Toolbox, TurnInProgress
 from faqs.learning import is_refusal
+from faqs.second_key.reading import names
 from knowledge.language.numbers import values_in
 from knowledge.language.words import (
     LANGUAGES,
@@ -87,8 +88,6 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _YES_NO = re.compile(r"\A\W*(?:oui|non|si|yes|no)\b", re.IGNORECASE)
 #: Shorter answers may well be said twice in a row.
 _WORTH_REPEATING = 80
-#: A name or an acronym: capitals, but at the head of a sentence.
-_NAME = r"(?<![.?!]\s)(?<!^)\b[A-ZÀ-Ý][\w-]+|\b[A-Z]{2,}\b"
 #: The share of a question's words that a cited passage holds at least where it is about the same subject.
 _SAME_SUBJECT = 0.6
 #: The share of a statement's words that a passage holds at least which says it, and the words that make a statement.
@@ -108,6 +107,8 @@ class Asked:
     previous_answer: str = ""
     #: `strict_answers`: also an answer of few words has them from what it cites.
     is_strict: bool = False
+    #: What is asked, as it was read: without greeting and story, and with the other form of its acronyms.
+    readings: Sequence[str] = ()
 
 
 #: What is shown to nobody, also where nothing can be quoted in its place.
@@ -198,8 +199,8 @@ def _is_unvouched(text: str, asked: Asked) -> bool:
         return True
     if 2 * len(stems & held) < max(1, len(stems)) and (not cited(text) or is_of_another_subject(text, asked)):
         return True
-    given = "\n".join([*map(_whole, asked.sources), asked.previous_question, asked.previous_answer])
-    return not _stems(" ".join(re.findall(_NAME, asked.question))) <= _stems(given)
+    given = _stems("\n".join([*map(_whole, asked.sources), asked.previous_question, asked.previous_answer]))
+    return not any(content_stems(" ".join(names(each))) <= given for each in asked.readings or [asked.question])
 
 
 def has_sentence(text: str) -> bool:
@@ -234,11 +235,16 @@ def unsupported(text: str, asked: Asked) -> list[str]:
 
 
 def is_of_another_subject(text: str, asked: Asked) -> bool:
-    """Whether the passages that an answer cites lack the names, numbers or most words of its question."""
+    """Whether the passages that an answer cites lack the names, numbers or most words of its question, however read."""
     numbers = cited(text)
     have = _stems("\n".join(_whole(each) for each in asked.sources if each["n"] in numbers))
-    names, telling = re.findall(rf"{_NAME}|\b\w*\d\w*\b", asked.question), content_stems(asked.question)
-    return not _stems(" ".join(names)) <= have or len(telling & have) < _SAME_SUBJECT * len(telling)
+    return not any(_is_about(each, have) for each in asked.readings or [asked.question])
+
+
+def _is_about(question: str, have: set[str]) -> bool:
+    named = content_stems(" ".join([*names(question), *re.findall(r"\b\w*\d\w*\b", question)]))
+    telling = content_stems(question)
+    return named <= have and len(telling & have) >= _SAME_SUBJECT * len(telling)
 
 
 def _stems(text: str) -> set[str]:
@@ -348,10 +354,14 @@ class _Writing:
         self.share = turn.config.max_answer_tokens
 
     def asked(self, sources: Sequence[Mapping[str, Any]]) -> Asked:
-        last = self.turn.history[-1] if self.turn.history else None
+        turn = self.turn
+        last = turn.history[-1] if turn.history else None
         before = (last.question, last.told) if last else ("", "")
-        is_strict = self.turn.config.strict_answers
-        return Asked(self.turn.asked.question, self.language, self.is_sure, sources, *before, is_strict)
+        forms = [text for text, _vector in turn.question.by_forms]
+        readings = [*turn.read.others, turn.asked.text, *forms]
+        return Asked(
+            turn.asked.question, self.language, self.is_sure, sources, *before, turn.config.strict_answers, readings
+        )
 
     async def write(self, window: int | None, *, again: bool = False) -> None:
         turn, context, toolbox = self.turn, self.turn.context, self.turn.toolbox

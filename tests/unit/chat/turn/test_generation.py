@@ -6,6 +6,8 @@ import pytest
 
 from agents.llm.base import Reply
 from chat.turn.generation import Asked, attributed, defect
+from knowledge.language.typed import read_typed
+from knowledge.language.spelling import Vocabulary
 
 SOURCES = [
     {"n": 1, "title": "Stages", "text": "Le stage d’été est ouvert aux enfants de 6 à 12 ans."},
@@ -78,6 +80,30 @@ def test_answer_that_only_restates_its_question_is_none_unless_a_cited_sentence_
     question: str, written: str, found: str
 ) -> None:
     assert defect(Reply(text=written, model=""), written, Asked(question, "fr", True, SOURCES)) == found
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "COMBIEN COÛTE LE STAGE ?",
+        "Bonjour,\nCombien coûte le stage ?",
+        "« Combien coûte le stage ? »",
+        "1) Combien coûte le stage ?",
+        "Bonjour Madame, combien coûte le stage SVP ?",
+        "Ma fille Emma a 7 ans. Combien coûte le stage ?",
+    ],
+)
+def test_right_answer_stays_however_its_question_is_typed(typed: str) -> None:
+    read = read_typed(typed, Vocabulary())
+    asked = replace(ASKED, question=typed, readings=[*read.others, read.text])
+    assert defect(Reply(text="", model=""), "L’inscription au stage coûte 45 € [2].", asked) == ""
+
+
+def test_name_of_a_question_stands_in_a_passage_in_one_of_its_forms() -> None:
+    asked = replace(ASKED, question="Combien prend l’UCPA ?", readings=["Combien prend l’UCPA ?"])
+    assert defect(Reply(text="", model=""), "L’inscription au stage coûte 45 € [2].", asked) == "unvouched"
+    formed = replace(asked, readings=[*asked.readings, "Combien coûte le stage ?"])
+    assert defect(Reply(text="", model=""), "L’inscription au stage coûte 45 € [2].", formed) == ""
 
 
 def test_answer_in_another_language_than_its_passages_or_by_a_tool_is_not_compared() -> None:
