@@ -122,6 +122,10 @@ class AnswerSource(models.TextChoices):
     ROUND_LIMIT = "round_limit", _("Limite des outils")
 
 
+#: Exits whose text is no answer.
+NO_ANSWER = (AnswerSource.GUARD_RAIL, AnswerSource.CLARIFICATION, AnswerSource.ROUND_LIMIT)
+
+
 class MessageType(models.TextChoices):
     """What a message is to the orchestration of seed 000, section 2, by its role and its turn's exit."""
 

@@ -14,7 +14,7 @@ from agents.effective import default_guard_rail_message, effective_config
 from agents.errors import ApplicationError
 from agents.models import Agent
 from chat.errors import ChatError
-from chat.models import AnswerSource, Feedback, Turn, TurnStatus
+from chat.models import NO_ANSWER, AnswerSource, Feedback, Turn, TurnStatus
 from chat.staff.simulator import Simulated, ask_again
 from chat.thread.messages import exchange_of
 from chat.thread.verdicts import settle_verdicts
@@ -32,8 +32,6 @@ from knowledge.synonyms import forms_of
 
 #: Passages looked up for an answer that stood on none.
 _PASSAGES = 5
-#: Exits whose text is no answer.
-NO_ANSWER = (AnswerSource.GUARD_RAIL, AnswerSource.CLARIFICATION, AnswerSource.ROUND_LIMIT)
 
 
 class NothingToCorrectError(ChatError):

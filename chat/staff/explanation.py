@@ -173,7 +173,9 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "only_number": _("Le modèle n’a écrit qu’un nombre, ou qu’une citation."),
         "only_header": _("Le modèle n’a écrit que l’en-tête d’un passage."),
         "echo": _("Le modèle a répété la question."),
-        "unvouched": _("Les passages cités ne disent pas ce que le modèle a écrit, ou aucun ne nomme ce qui est demandé."),
+        "unvouched": _(
+            "Les passages cités ne disent pas ce que le modèle a écrit, ou aucun ne nomme ce qui est demandé."
+        ),
         "repeated": _("Le modèle a répété sa réponse précédente."),
         "language": _("Le modèle a répondu dans une autre langue."),
         "loop": _("Le modèle tourne en rond."),

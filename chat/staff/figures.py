@@ -25,7 +25,7 @@ from agents.database import short_write
 from agents.jobs import Held
 from agents.models import Deployment
 from agents.roles import limit_of, visible
-from chat.models import OPEN_STATUSES, AnswerSource, Conversation, DailyCount, Turn, TurnStatus
+from chat.models import NO_ANSWER, OPEN_STATUSES, AnswerSource, Conversation, DailyCount, Turn, TurnStatus
 
 #: What tells the rows of a day apart, and what is added up in each.
 KEYS = ("deployment_id", "ending")
@@ -41,7 +41,7 @@ _ENDING = Case(
 )
 #: A turn that was begun again waited for somebody in between.
 _IS_TIMED = Q(status=TurnStatus.DONE, run=0, finished_at__isnull=False)
-_IS_ANSWERED = Q(status=TurnStatus.DONE) & ~Q(answer_source__in=("", AnswerSource.GUARD_RAIL, AnswerSource.ROUND_LIMIT))
+_IS_ANSWERED = Q(status=TurnStatus.DONE) & ~Q(answer_source__in=("", *NO_ANSWER))
 _IS_REPORTED = Q(feedback__verdict="down", feedback__withdrawn_at=None)
 _DAY = TruncDate("started_at")
 _COUNTED = {

@@ -82,6 +82,7 @@ UNDECIDED = re.compile(r"\A\s*(?:\{|<|\[\s*\{|```(?:json)?\s*(?:[\[{]|\Z)|[\W\d_
 SENTENCE = re.compile(r"(?<=[.!?…])(?:[»\"”)]|[ ]?\[\d+\])*\s+|\n+")
 #: Citations behind a full stop: they belong to the sentence before it.
 _BEHIND = re.compile(r"([.!?…])((?:[ \u00a0]?\[\d+\])+)(?=\s*(?:\Z|\n|[A-ZÀ-Ý]))")
+_CLAUSE = re.compile(rf"{SENTENCE.pattern}|;\s")
 _SENTENCE_END = re.compile(r"[.!?…:](?:\s|[»\"”)*]|\[\d|\Z)|\n")
 _MARKER = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+", re.MULTILINE)
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
@@ -140,20 +141,53 @@ def defect(reply: Reply, text: str, asked: Asked, *, by_tool: bool = False) -> s
 
 
 def attributed(text: str, asked: Asked) -> str:
-    """Add `[n]` to each statement without one that a passage says: most words, all numbers; refusals and code stay."""
+    """Add `[n]` to each statement without one that a passage says: most words, all numbers, negated as it is there.
+
+    Refusals, code, headings, tables, lines that announce or ask, and those that begin with a citation stay.
+    """
     if "```" in text or is_refusal(text):
         return text
-    held = {each["n"]: (content_stems(each["text"]), values_in(each["text"])) for each in asked.sources}
-    pieces = re.split(f"({SENTENCE.pattern})", _BEHIND.sub(r"\2\1", text))
-    for at, piece in enumerate(pieces):
-        stems, values = content_stems(piece), values_in(_MARKER.sub("", piece), digits_only=True)
-        shares = {n: len(stems & own) for n, (own, numbers) in held.items() if values <= numbers}
-        best = max(shares, key=lambda n: (shares[n], -n), default=0)
+    given = [_Given.of(each) for each in asked.sources]
+    return "\n".join(_attributed_line(line, given) for line in text.split("\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A passage, as statements are compared with it: its words, its numbers, and its clauses with their negation."""
+
+    number: int
+    stems: set[str]
+    values: frozenset[float]
+    clauses: Sequence[tuple[set[str], bool]]
+
+    @classmethod
+    def of(cls, source: Mapping[str, Any]) -> "_Given":
+        text = str(source["text"])
+        clauses = [(content_stems(each), _has_negation(each)) for each in _CLAUSE.split(text)]
+        return cls(source["n"], content_stems(text), values_in(text), clauses)
+
+    def says(self, stems: set[str], values: Collection[float], *, is_negated: bool) -> bool:
         least = _SAID * len(stems) if len(stems) >= _STATEMENT else len(stems)
-        if stems and best and shares[best] >= least and piece.lstrip()[0] not in "#|" and not cited(piece):
-            said = piece.rstrip(" .!?…")
-            pieces[at] = f"{said} [{best}]{piece[len(said) :]}"
-    return "".join(pieces)
+        _nearest, has_negation = max(self.clauses, key=lambda clause: len(stems & clause[0]))
+        return len(stems & self.stems) >= least and self.values.issuperset(values) and has_negation == is_negated
+
+
+def _attributed_line(line: str, given: Sequence[_Given]) -> str:
+    marker = (_MARKER.match(line) or [""])[0]
+    said = line[len(marker) :]
+    if said.lstrip()[:1] in ("#", "|") or said.rstrip(" *_").endswith((":", "?")) or CITATION.match(said):
+        return line
+    pieces = re.split(f"({SENTENCE.pattern})", _BEHIND.sub(r"\2\1", said))
+    for at, piece in enumerate(pieces):
+        stems, values = content_stems(piece), values_in(piece, digits_only=True)
+        if not stems or cited(piece) or not any(map(str.isalpha, piece)):
+            continue
+        says = [each for each in given if each.says(stems, values, is_negated=_has_negation(piece))]
+        if says:
+            best = max(says, key=lambda each: (len(stems & each.stems), -each.number))
+            bare = piece.rstrip(" .!?…*_")
+            pieces[at] = f"{bare} [{best.number}]{piece[len(bare) :]}"
+    return marker + "".join(pieces)
 
 
 def _only_restates(text: str, asked: Asked) -> bool:
@@ -161,7 +195,7 @@ def _only_restates(text: str, asked: Asked) -> bool:
     stems, question = content_stems(CITATION.sub("", _YES_NO.sub("", text))), content_stems(asked.question)
     if not stems or not stems <= question:
         return False
-    said = [sentence for each in _cited_passages(text, asked) for sentence in SENTENCE.split(str(each["text"]))]
+    said = [clause for each in _cited_passages(text, asked) for clause in _CLAUSE.split(str(each["text"]))]
     is_negated = _has_negation(text)
     return not any(
         len(stems & content_stems(each)) >= _SAID * len(stems) and _has_negation(each) == is_negated for each in said
@@ -186,13 +220,14 @@ def _is_unvouched(text: str, asked: Asked) -> bool:
     """Whether an answer is the model's own word: no passage has a name of the question, or those that the answer cites
     have less than half of the words that it adds to the question, or of all its few words and are about another subject.
 
-    A sentence that the answer is not there needs no passage. Passages of another language are not compared.
+    Code, and a sentence that the answer is not there, need no passage. Passages of another language are not compared.
     """
     passages = [each for each in _cited_passages(text, asked) if passage_language(each["text"]) in ("", asked.language)]
-    if not passages or is_refusal(text):
+    said = " ".join(each for each in SENTENCE.split(_CODE.sub(" ", _YES_NO.sub("", text))) if not is_refusal(each))
+    if not passages or not (said.strip() or _YES_NO.match(text)):
         return False
-    stems = content_stems(_CODE.sub(" ", CITATION.sub("", _YES_NO.sub("", text))))
-    held = content_stems("\n".join([*map(_whole, passages), asked.previous_answer]))
+    stems = content_stems(CITATION.sub("", said))
+    held = content_stems("\n".join([*map(_whole, passages), asked.previous_question, asked.previous_answer]))
     added = stems - content_stems(asked.question)
     least = 0 if asked.is_strict else _STATEMENT
     if len(added) >= least and (not stems or 2 * len(added & held) < len(added)):
@@ -357,11 +392,9 @@ class _Writing:
         turn = self.turn
         last = turn.history[-1] if turn.history else None
         before = (last.question, last.told) if last else ("", "")
-        forms = [text for text, _vector in turn.question.by_forms]
-        readings = [*turn.read.others, turn.asked.text, *forms]
-        return Asked(
-            turn.asked.question, self.language, self.is_sure, sources, *before, turn.config.strict_answers, readings
-        )
+        readings = [turn.asked.text, *(text for text, _ in (*turn.question.others, *turn.question.by_forms))]
+        is_strict = turn.config.strict_answers
+        return Asked(turn.asked.question, self.language, self.is_sure, sources, *before, is_strict, readings)
 
     async def write(self, window: int | None, *, again: bool = False) -> None:
         turn, context, toolbox = self.turn, self.turn.context, self.turn.toolbox

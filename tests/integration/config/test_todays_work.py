@@ -157,8 +157,11 @@ class TodaysWorkTest(TestCase):
         assert sorted(sent) == ["a@example.org", "b@example.org"]
         assert self.night(reader) == {}  # The same day again: its process had been killed.
         Job.objects.filter(kind=JobKind.WORK_MAIL).update(report={})
-        with mock.patch("config.home.send_mail", side_effect=ConnectionRefusedError):
-            assert self.night(reader) == {}
+        for fault in ("send_mail", "_work"):
+            with mock.patch(f"config.home.{fault}", side_effect=ConnectionRefusedError):
+                assert self.night(reader) == {}
+            Job.objects.filter(kind=JobKind.WORK_MAIL).update(report={})
+        assert sorted(self.night(reader)) == ["a@example.org"]
         client_of(limited).post("/admin/work-mail/")
         assert [job.key for job in Job.objects.filter(kind=JobKind.WORK_MAIL).due()] == []
 

@@ -6,8 +6,8 @@ import pytest
 
 from agents.llm.base import Reply
 from chat.turn.generation import Asked, attributed, defect
-from knowledge.language.typed import read_typed
 from knowledge.language.spelling import Vocabulary
+from knowledge.language.typed import read_typed
 
 SOURCES = [
     {"n": 1, "title": "Stages", "text": "Le stage d’été est ouvert aux enfants de 6 à 12 ans."},
@@ -32,7 +32,13 @@ ASKED = Asked(
         ("Les documents ne donnent pas le prix du stage d’été.", "Les documents ne donnent pas le prix du stage d’été."),
         ("Cela coûte 45 €. [2]", "Cela coûte 45 € [2]."),
         ("Selon l’art. [1] du code.", "Selon l’art. [1] du code."),
-        ("Après le 1er juin.", "Après le 1er juin [2]."),
+        ("Après le 1er juin.", "Après le 1er juin."),
+        ("1. Le stage est ouvert de 6 à 12 ans [1].\n2. L’inscription coûte 45 €.", "1. Le stage est ouvert de 6 à 12 ans [1].\n2. L’inscription coûte 45 € [2]."),
+        ("[1] Le stage est ouvert de 6 à 12 ans. [2] L’inscription coûte 45 €.", "[1] Le stage est ouvert de 6 à 12 ans. [2] L’inscription coûte 45 €."),
+        ("Les frais sont remboursés après le 1er juin.", "Les frais sont remboursés après le 1er juin."),
+        ("Aucun frais n’est remboursé après le 1er juin.", "Aucun frais n’est remboursé après le 1er juin [2]."),
+        ("Voici les frais d’inscription au stage :", "Voici les frais d’inscription au stage :"),
+        ("**L’inscription coûte 45 €.**", "**L’inscription coûte 45 € [2].**"),
         ("| Inscription au stage | coûte 45 € |", "| Inscription au stage | coûte 45 € |"),
     ],
 )  # fmt: skip
@@ -54,6 +60,8 @@ def test_statement_that_a_passage_says_cites_it_where_the_answer_cites_nothing(w
         ("À la fin des stages [1].", ""),
         ("Le stage se prépare avec des rayons ultraviolets [1].", "unvouched"),
         ("Oui.", "unvouched"),
+        ("```\nls -l\n```", ""),
+        ("Rien n’en est dit. Mais le directeur accepte volontiers des espèces le mardi matin [2].", "unvouched"),
     ],
 )
 def test_answer_that_nothing_vouches_for_is_none(written: str, found: str) -> None:
