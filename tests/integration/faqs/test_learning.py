@@ -115,19 +115,15 @@ class AgainTests(LearningTestCase):
         assert self.learn(answer="Autre réponse [1].").outcome == "known"
         assert CachedResponse.objects.get().answer == ANSWER
 
-    def test_expired_answer_is_replaced(self) -> None:
+    def test_expired_answer_and_that_of_a_changed_passage_are_replaced(self) -> None:
         self.learn()
-        CachedResponse.objects.update(confirmed_at=timezone.now() - timedelta(days=181))
-        assert self.learn(answer="Autre réponse [1].").outcome == "stored"
-        found = recall(self.deployment, QUESTION)
-        assert found.answer is not None
-        assert found.answer.text == "Autre réponse [1]."
-
-    def test_answer_of_a_changed_passage_is_replaced_by_the_new_one(self) -> None:
-        self.learn()
-        Chunk.objects.update(content="Tout nouveau.")
-        assert self.learn(answer="Autre réponse [1].").outcome == "stored"
-        assert recall(self.deployment, QUESTION).answer is not None
+        expired = {"confirmed_at": timezone.now() - timedelta(days=181)}
+        for rows, change in ((CachedResponse.objects, expired), (Chunk.objects, {"content": "Tout nouveau."})):
+            rows.update(**change)
+            assert self.learn(answer=f"Réponse {rows.model.__name__} [1].").outcome == "stored"
+            found = recall(self.deployment, QUESTION)
+            assert found.answer is not None
+            assert found.answer.text == f"Réponse {rows.model.__name__} [1]."
 
     def test_what_staff_set_aside_is_not_overwritten(self) -> None:
         learned = self.learn()

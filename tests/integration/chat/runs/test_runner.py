@@ -416,19 +416,16 @@ def _is_of_a_turn(name: str) -> bool:
 
 class AfterwardsTests(RunnerCase):
     @override_settings(AFTERWARDS_DELAY_SECONDS=60.0)
-    async def test_what_a_turn_teaches_is_kept_when_the_server_stops(self) -> None:
-        await told(self.runner, await start(self.runner, self.conversation, FAR))
+    async def test_what_a_turn_teaches_is_kept_when_the_server_stops_and_nothing_of_a_deleted_conversation(
+        self,
+    ) -> None:
+        gone = await in_database(make_conversation, self.deployment)
+        for conversation in (self.conversation, gone):
+            await told(self.runner, await start(self.runner, conversation, FAR))
         await asyncio.sleep(0)
+        await in_database(Conversation.objects.filter(pk=gone.pk).delete)
         await self.runner.drain()
         assert await UnansweredQuestion.objects.acount() == 1
-
-    @override_settings(AFTERWARDS_DELAY_SECONDS=60.0)
-    async def test_deleted_conversation_leaves_no_question_behind(self) -> None:
-        await told(self.runner, await start(self.runner, self.conversation, FAR))
-        await asyncio.sleep(0)
-        await in_database(Conversation.objects.filter(pk=self.conversation.pk).delete)
-        await self.runner.drain()
-        assert not await UnansweredQuestion.objects.aexists()
 
     async def test_question_asked_again_within_ten_minutes_marks_those_before(self) -> None:
         other = "Où est la bibliothèque ?"

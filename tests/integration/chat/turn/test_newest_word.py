@@ -208,30 +208,24 @@ class NewestWordTests(TestCase):
             assert entry.superseded_by == row
         assert set(row.superseded_entries.all()) == set(entries)
 
-    def test_older_answer_to_the_other_form_of_a_synonym_is_withdrawn_too(self) -> None:
+    def test_older_answer_to_the_other_form_of_a_synonym_is_withheld_at_once_and_then_withdrawn(self) -> None:
         for place, hold in (("memory", make_entry), ("answer", _hold_answer)):
             with self.subTest(place=place):
                 deployment = self.make_deployment()
                 make_synonym(deployment.agent, "CAP", "centre aquatique de la Plage")
                 hold(deployment, OTHER_FORM, OLD)
                 assert OLD in self.answer(deployment, OTHER_FORM).answer.text
-                with self.captureOnCommitCallbacks(execute=True):
-                    make_learned(deployment.agent, question=SHORT_FORM, answer=NEW)
-                for question in (OTHER_FORM, SHORT_FORM):
-                    assert OLD not in self.answer(deployment, question).answer.text
-                assert NEW in self.answer(deployment, SHORT_FORM).answer.text
-
-    def test_older_answer_to_the_other_form_is_not_given_before_anything_has_followed(self) -> None:
-        for place, hold in (("memory", make_entry), ("answer", _hold_answer)):
-            with self.subTest(place=place):
-                deployment = self.make_deployment()
-                make_synonym(deployment.agent, "CAP", "centre aquatique de la Plage")
-                hold(deployment, OTHER_FORM, OLD)
                 draft = store_answer(
                     status=LearnedStatus.TO_REVIEW, agent=deployment.agent, question=SHORT_FORM, answer=NEW
                 )
+                # Before anything has followed the row.
                 LearnedResponse.objects.filter(pk=draft.pk).mark_pending(status=LearnedStatus.VALID, validated_at=now())
                 assert OLD not in self.answer(deployment, OTHER_FORM).answer.text
+                with self.captureOnCommitCallbacks(execute=True):
+                    sync_learned([draft.pk])
+                for question in (OTHER_FORM, SHORT_FORM):
+                    assert OLD not in self.answer(deployment, question).answer.text
+                assert NEW in self.answer(deployment, SHORT_FORM).answer.text
 
     def test_synonym_that_comes_later_withdraws_what_is_older_in_the_other_form(self) -> None:
         deployment = self.make_deployment()
@@ -306,11 +300,8 @@ class BothValidatedTests(TestCase):
         newer = make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
         assert (fresh(older).status, older.superseded_by) == (LearnedStatus.TO_REVIEW, newer)
         assert older.index_state == IndexState.PENDING
-
-    def test_same_answer_in_other_words_of_the_question_stays(self) -> None:
-        older = make_learned(self.deployment.agent, question=REWORDED, answer=NEW)
-        make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
-        assert fresh(older).status == LearnedStatus.VALID
+        make_learned(self.deployment.agent, question=REWORDED, answer=NEW)
+        assert fresh(newer).status == LearnedStatus.VALID, "the same answer, in other words of the question"
 
     def test_entry_made_from_the_answer_leaves_it_in_service(self) -> None:
         row = make_learned(self.deployment.agent, question=QUESTION, answer=NEW)

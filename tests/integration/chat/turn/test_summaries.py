@@ -140,11 +140,9 @@ class CoverageTests(TestCase):
         self.keep(2, "until 2")
         assert self.told() == [(SUMMARY_REQUEST, "until 2"), ("q3", "a3")]
 
-    def test_stale_summary_is_not_used(self) -> None:
+    def test_stale_summary_and_that_of_another_conversation_are_not_used(self) -> None:
         self.keep(0, "until 0")
         assert self.told() == []
-
-    def test_summary_of_another_conversation_is_not_used(self) -> None:
         other = make_exchange(make_conversation(self.conversation.deployment), "q", "a")
         Turn.objects.filter(pk=other.pk).update(summary="secret")
         assert self.told() == []

@@ -70,13 +70,10 @@ def test_the_same_words_are_offered_once_and_are_no_choice_alone() -> None:
     assert offered(*twice, hit(POLICE, 0.6)) == [MEDICAL, POLICE]
 
 
-def test_nothing_is_offered_where_search_prefers_another_passage() -> None:
+def test_nothing_is_offered_where_search_prefers_another_passage_or_has_it_late() -> None:
     text = hit("", 0.9, answer="Un passage.", type=PointType.SOURCE_MATERIAL)
     assert offered(hit(MEDICAL, 0.6), hit(POLICE, 0.6)) == [MEDICAL, POLICE]
     assert offered(text, hit(MEDICAL, 0.6), hit(POLICE, 0.6)) == []
-
-
-def test_what_is_not_among_the_first_passages_is_not_offered() -> None:
     between = [hit("", 0.61, answer=f"Passage {at}.", type=PointType.SOURCE_MATERIAL) for at in range(2)]
     assert offered(hit(MEDICAL, 0.62), *between[:1], hit(POLICE, 0.6)) == [MEDICAL, POLICE]
     assert offered(hit(MEDICAL, 0.62), *between, hit(POLICE, 0.6)) == []
