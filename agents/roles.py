@@ -49,8 +49,7 @@ _WRITE = (
 _REVIEW = (
     _rights("add change", "faqs.learnedresponse knowledge.pairverdict")
     | _rights("change delete", "faqs.cachedresponse")
-    | _rights("change", "faqs.questiongroup")
-    | _rights("change", "chat.feedback chat.helprequest")
+    | _rights("change", "faqs.questiongroup chat.feedback chat.helprequest")
     | _rights("view", "knowledge.pairverdict")
     | _rights("view add change delete", "chat.goldenset chat.goldenquestion")
     # A set goes with its runs.

@@ -23,9 +23,6 @@ from agents.errors import LLMError
 
 Role = Literal["system", "user", "assistant", "tool"]
 
-#: What models write around the JSON object that they were asked for.
-_FENCE = re.compile(r"\A\s*```(?:json)?\s*(.*?)\s*```\s*\Z", re.DOTALL)
-
 #: Characters that people are not shown and models read: tags (whole sentences are hidden in them), marks that turn a
 #: line around, and spaces of no width. What joins letters or pictures (U+200C, U+200D) is writing, and stays.
 _UNSEEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b\u2060\ufeff\u00ad]")
@@ -34,14 +31,6 @@ _UNSEEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b\u20
 def seen_text(text: str) -> str:
     """The text as a person reads it: a model is told nothing that staff and readers could not see."""
     return text if text.isascii() else _UNSEEN.sub("", text)
-
-
-def json_part(text: str) -> str:
-    """The JSON object that a model was asked for, without what it wrote around it; the whole text where there is none."""
-    if fenced := _FENCE.match(text):
-        text = fenced[1]
-    start, end = text.find("{"), text.rfind("}")
-    return text[start : end + 1] if start >= 0 else text
 
 
 @dataclass(frozen=True, slots=True)

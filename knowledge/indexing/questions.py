@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from agents.database import short_write
 from agents.effective import agent_setting
 from agents.errors import LLMError
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, json_part, language_model
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, language_model
 from agents.models import Agent, RuntimeSettings
 from knowledge.chunking import KnowledgeUnit, units_as_json
 from knowledge.indexing.points import IndexReport, OnProgress, stale_documents, write_documents
@@ -106,9 +106,9 @@ class UnitsRequest:
         self._source = f"{title}\n{parent_context}\n{content}"
 
     def take(self, reply: Reply) -> GeneratedUnits:
-        """The chunk's units, or none."""
+        """The chunk's units, or none; what models write around the object that they were asked for is passed over."""
         try:
-            envelope = _Envelope.model_validate_json(json_part(reply.text))
+            envelope = _Envelope.model_validate_json(reply.text[reply.text.find("{") : reply.text.rfind("}") + 1])
         except ValidationError:
             return GeneratedUnits(is_readable=False)
         known, numbers = _words(self._source), values_in(self._source)
