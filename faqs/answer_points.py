@@ -53,7 +53,6 @@ class SyncReport:
     """The outcome for the rows; `failed` has `{item, reason}` for each that will be tried again."""
 
     indexed: int = 0
-    withdrawn: int = 0
     failed: list[dict[str, str]] = field(default_factory=list)
 
 
@@ -261,8 +260,6 @@ def _settle(rows: Sequence[LearnedResponse], report: SyncReport) -> list[int]:
         elif state is IndexState.INDEXED:
             report.indexed += 1
             logger.info("FAQ indexed agent_id=%d learned_id=%d", row.agent_id, row.pk)
-        else:
-            report.withdrawn += 1
     return changed
 
 

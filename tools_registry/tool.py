@@ -73,8 +73,6 @@ class ToolSpec:
     needs_approval: bool = False
     timeout_seconds: float | None = None
     source: ToolOrigin = "python"
-    #: The row of a remote tool's source.
-    source_id: int | None = None
     examples: tuple[str, ...] = ()
     is_optional: bool = False
 

@@ -65,14 +65,14 @@ def collect(folder: Path, documents: Iterable[Path], servers: dict[str, str]) ->
     found: list[dict[str, Any]] = []
     lines = {name: shlex.split(command) for name, command in servers.items()}
     with override_settings(MCP_STDIO_SERVERS=lines):
-        for number, name in enumerate(servers):
-            address = SourceAddress(number, "mcp_stdio", name, "", "", (), {}, 60.0)
+        for name in servers:
+            address = SourceAddress("mcp_stdio", name, "", "", (), {}, 60.0)
             found += [_row(name, tool) for tool in list_tools(address).tools]
     operations = []
     for path in documents:
         document = json.loads(path.read_text())
         document["servers"] = [{"url": "https://service.example"}]
-        address = SourceAddress(0, "openapi", "", "", json.dumps(document), ("service.example",), {}, 60.0)
+        address = SourceAddress("openapi", "", "", json.dumps(document), ("service.example",), {}, 60.0)
         operations += [_row(path.name.split(".")[1], tool) for tool in read_document(address).tools]
     random.Random(_SEED).shuffle(operations)  # noqa: S311
     folder.mkdir(parents=True, exist_ok=True)

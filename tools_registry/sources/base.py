@@ -29,9 +29,8 @@ TOOL_MAX_RESPONSE_BYTES = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class SourceAddress:
-    """A source as its backend needs it, apart from its row (`source`); headers still name their secrets."""
+    """A source as its backend needs it, apart from its row; headers still name their secrets."""
 
-    source: int
     kind: str
     command: str
     url: str
@@ -46,7 +45,6 @@ class SourceAddress:
         """`for_calls`: without the document, which may be large and says nothing more once it was read."""
         hosts = source.allowed_hosts if isinstance(source.allowed_hosts, list) else []
         return cls(
-            source=source.pk,
             kind=source.kind,
             command=source.command,
             url=source.url,

@@ -92,7 +92,6 @@ def _spec(row: Any, source: ToolSource, address: SourceAddress) -> ToolSpec:
         needs_approval=row.declared_approval,
         timeout_seconds=source.timeout_seconds + _MARGIN_SECONDS,
         source="openapi" if source.kind == SourceKind.OPENAPI else "mcp",
-        source_id=source.pk,
     )
 
 

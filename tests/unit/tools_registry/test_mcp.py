@@ -10,7 +10,7 @@ from tools_registry.sources import mcp
 from tools_registry.sources.base import SourceAddress
 
 ADDRESS = SourceAddress(
-    source=1, kind="mcp_http", command="", url="", document="", allowed_hosts=(), headers={}, timeout_seconds=5.0
+    kind="mcp_http", command="", url="", document="", allowed_hosts=(), headers={}, timeout_seconds=5.0
 )
 
 

@@ -43,7 +43,7 @@ def test_any_document_is_read_or_refused(
         **version,
         "paths": {"/a": {"parameters": shared, "get": operation, "post": {}}, "/b": operation},
     }
-    address = SourceAddress(1, SourceKind.OPENAPI, "", "", json.dumps(document), ("a.example",), {}, 1.0)
+    address = SourceAddress(SourceKind.OPENAPI, "", "", json.dumps(document), ("a.example",), {}, 1.0)
     try:
         read = read_document(address)
     except ToolSourceError:
