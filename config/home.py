@@ -100,14 +100,6 @@ def choose_mail(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(reverse("admin:index"))
 
 
-def _mail(user: User, lines: "list[Line]", site: str) -> None:
-    texts = [f"{line.count} – {line.title}".lstrip(" –") + f"\n{site}{line.address}" for line in lines]
-    stop = gettext("Pour ne plus recevoir ce courriel : %(address)s")
-    texts.append(stop % {"address": site + reverse("admin:index")})
-    if lines:
-        send_mail(gettext("Le travail du jour"), "\n\n".join(texts), None, [user.email])
-
-
 def mail_work(held: Held) -> Outcome:
     """Mail the lines of the first page to the person of this job, if there are any; the next night again."""
     user = User.objects.filter(pk=held.job.key).first()
@@ -118,11 +110,14 @@ def mail_work(held: Held) -> Outcome:
     today = {"sent": str(timezone.localdate(now))}
     with override(held.job.payload["language"]):
         may_read = settings.HAS_MAIL and user.is_active and user.is_staff and user.email
-        # Whose process was killed is not mailed twice.
-        if may_read and held.job.report != today:
+        if may_read and held.job.report != today:  # Whose process was killed is not mailed twice.
             held.keep(report=today)
             try:
-                _mail(user, _work(request), site)
+                if lines := _work(request):
+                    texts = [f"{each.count} – {each.title}".lstrip(" –") + f"\n{site}{each.address}" for each in lines]
+                    stop = gettext("Pour ne plus recevoir ce courriel : %(address)s")
+                    texts.append(stop % {"address": site + reverse("admin:index")})
+                    send_mail(gettext("Le travail du jour"), "\n\n".join(texts), None, [user.email])
             except Exception as error:  # noqa: BLE001  # an edge: the next night's goes; its text may hold the address
                 logger.warning("The mail of the day's work to user %s failed: %s", user.pk, type(error).__name__)
     return Outcome(again_at=next_night(now))

@@ -50,13 +50,8 @@ class NewConversationSerializer(serializers.Serializer[Any]):
     deployment = serializers.SlugField(allow_blank=True, default="")
     phase = serializers.CharField(allow_blank=True, default="", max_length=SCOPE_CHARACTERS)
     project = serializers.CharField(allow_blank=True, default="", max_length=SCOPE_CHARACTERS)
-    temporary = serializers.BooleanField(default=False, help_text="Refused where true: conversations are kept.")
-
-    def validate_temporary(self, value: bool) -> bool:
-        """A program of 0.1.0 that asks for a conversation that nobody keeps is told that there is none any more."""
-        if value:
-            raise serializers.ValidationError(_("Il n’y a plus de conversations temporaires."))
-        return value
+    #: A program of 0.1.0 that asks for a conversation that is not kept is refused: there is none any more.
+    temporary = serializers.ChoiceField([False], default=False)
 
 
 class ShownVersionSerializer(serializers.Serializer[Any]):

@@ -147,29 +147,14 @@ def attributed(text: str, asked: Asked) -> str:
     """
     if "```" in text or is_refusal(text):
         return text
-    given = [_Given.of(each) for each in asked.sources]
+    given = [
+        (each["n"], content_stems(each["text"]), values_in(each["text"]), _clauses(each)) for each in asked.sources
+    ]
     return "\n".join(_attributed_line(line, given) for line in text.split("\n"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """A passage, as statements are compared with it: its words, its numbers, and its clauses with their negation."""
-
-    number: int
-    stems: set[str]
-    values: frozenset[float]
-    clauses: Sequence[tuple[set[str], bool]]
-
-    @classmethod
-    def of(cls, source: Mapping[str, Any]) -> "_Given":
-        text = str(source["text"])
-        clauses = [(content_stems(each), _has_negation(each)) for each in _CLAUSE.split(text)]
-        return cls(source["n"], content_stems(text), values_in(text), clauses)
-
-    def says(self, stems: set[str], values: Collection[float], *, is_negated: bool) -> bool:
-        least = _SAID * len(stems) if len(stems) >= _STATEMENT else len(stems)
-        _nearest, has_negation = max(self.clauses, key=lambda clause: len(stems & clause[0]))
-        return len(stems & self.stems) >= least and self.values.issuperset(values) and has_negation == is_negated
+#: A passage as statements are compared with it: number, stems, values, and its clauses.
+_Given = tuple[int, set[str], frozenset[float], list[tuple[set[str], bool]]]
 
 
 def _attributed_line(line: str, given: Sequence[_Given]) -> str:
@@ -182,24 +167,30 @@ def _attributed_line(line: str, given: Sequence[_Given]) -> str:
         stems, values = content_stems(piece), values_in(piece, digits_only=True)
         if not stems or cited(piece) or not any(map(str.isalpha, piece)):
             continue
-        says = [each for each in given if each.says(stems, values, is_negated=_has_negation(piece))]
+        least = _SAID * len(stems) if len(stems) >= _STATEMENT else len(stems)
+        says = {}
+        for number, held, numbers, clauses in given:
+            _nearest, is_negated = max(clauses, key=lambda clause: len(stems & clause[0]))
+            if len(stems & held) >= least and values <= numbers and is_negated == _has_negation(piece):
+                says[number] = len(stems & held)
         if says:
-            best = max(says, key=lambda each: (len(stems & each.stems), -each.number))
             bare = piece.rstrip(" .!?…*_")
-            pieces[at] = f"{bare} [{best.number}]{piece[len(bare) :]}"
+            pieces[at] = f"{bare} [{max(says, key=lambda n: (says[n], -n))}]{piece[len(bare) :]}"
     return marker + "".join(pieces)
 
 
+def _clauses(source: Mapping[str, Any]) -> list[tuple[set[str], bool]]:
+    """The words of each clause of a passage, and whether it is negated."""
+    return [(content_stems(each), _has_negation(each)) for each in _CLAUSE.split(str(source["text"]))]
+
+
 def _only_restates(text: str, asked: Asked) -> bool:
-    """Whether an answer says no more than its question, in words that no sentence of what it cites confirms."""
+    """Whether an answer says no more than its question, in words that no clause of what it cites confirms."""
     stems, question = content_stems(CITATION.sub("", _YES_NO.sub("", text))), content_stems(asked.question)
     if not stems or not stems <= question:
         return False
-    said = [clause for each in _cited_passages(text, asked) for clause in _CLAUSE.split(str(each["text"]))]
-    is_negated = _has_negation(text)
-    return not any(
-        len(stems & content_stems(each)) >= _SAID * len(stems) and _has_negation(each) == is_negated for each in said
-    )
+    said = [clause for each in _cited_passages(text, asked) for clause in _clauses(each)]
+    return not any(len(stems & own) >= _SAID * len(stems) and negated == _has_negation(text) for own, negated in said)
 
 
 def _has_negation(text: str) -> bool:
