@@ -79,7 +79,7 @@ class ConversationApiTests(TestCase):
         client = Client(enforce_csrf_checks=True)
         body = {"deployment": make_deployment().slug}
         assert client.post("/api/conversations/", body, "application/json").status_code == 201
-        refused = client.post("/api/conversations/", {**body, "temporary": True}, "application/json")
+        refused = Client().post("/api/conversations/", {**body, "temporary": True}, "application/json")
         self.assertContains(refused, "temporary", status_code=422)
         assert {"sessionid", "csrftoken"} <= client.cookies.keys()
 

@@ -435,7 +435,7 @@ class AfterwardsTests(RunnerCase):
             asked_at = timezone.now() - timedelta(minutes=minutes)
             await Turn.objects.filter(pk=turn.pk).aupdate(started_at=asked_at)
         # A follow-up of the same words may be about something else.
-        await Turn.objects.filter(pk=turn.pk).aupdate(is_follow_up=True)
+        await Turn.objects.filter(pk=turn.pk).aupdate(trace=[{"step": "standalone", "outcome": "follow_up"}])
         await told(self.runner, await start(self.runner, self.conversation, KNOWN))
         await self.runner.drain()
         marked = Turn.objects.order_by("started_at").values_list("asked_again", flat=True)
