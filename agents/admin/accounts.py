@@ -168,9 +168,8 @@ class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,mi
         accounts = queryset.filter(is_active=True, socialaccount=None).exclude(email="")
         invited = [user for user in accounts if not user.has_usable_password() and _may_touch(request, user)]
         if len(invited) > MOST_INVITED:
-            text = gettext("Rien n’a été envoyé : choisissez au plus %(most)d comptes à la fois, au lieu de %(count)d.")
-            told = text % {"most": MOST_INVITED, "count": len(invited)}
-            return self.message_user(request, told, messages.ERROR)
+            text = gettext("Rien n’a été envoyé : choisissez au plus %(most)d comptes à la fois.")
+            return self.message_user(request, text % {"most": MOST_INVITED}, messages.ERROR)
         refused = list[User]()
         for number, user in enumerate(invited):
             try:

@@ -40,7 +40,6 @@ from faqs.second_key.reading import names
 from knowledge.language.numbers import values_in
 from knowledge.language.words import (
     LANGUAGES,
-    common_stem,
     content_stems,
     fold,
     is_foreign,
@@ -147,17 +146,12 @@ def attributed(text: str, asked: Asked) -> str:
     """
     if "```" in text or is_refusal(text):
         return text
-    given = [
-        (each["n"], content_stems(each["text"]), values_in(each["text"]), _clauses(each)) for each in asked.sources
-    ]
+    texts = [(each["n"], str(each["text"])) for each in asked.sources]
+    given = [(number, content_stems(each), values_in(each), _clauses(each)) for number, each in texts]
     return "\n".join(_attributed_line(line, given) for line in text.split("\n"))
 
 
-#: A passage as statements are compared with it: number, stems, values, and its clauses.
-_Given = tuple[int, set[str], frozenset[float], list[tuple[set[str], bool]]]
-
-
-def _attributed_line(line: str, given: Sequence[_Given]) -> str:
+def _attributed_line(line: str, given: Sequence[tuple[int, set[str], frozenset[float], Any]]) -> str:
     marker = (_MARKER.match(line) or [""])[0]
     said = line[len(marker) :]
     if said.lstrip()[:1] in ("#", "|") or said.rstrip(" *_").endswith((":", "?")) or CITATION.match(said):
@@ -179,9 +173,9 @@ def _attributed_line(line: str, given: Sequence[_Given]) -> str:
     return marker + "".join(pieces)
 
 
-def _clauses(source: Mapping[str, Any]) -> list[tuple[set[str], bool]]:
-    """The words of each clause of a passage, and whether it is negated."""
-    return [(content_stems(each), _has_negation(each)) for each in _CLAUSE.split(str(source["text"]))]
+def _clauses(text: str) -> list[tuple[set[str], bool]]:
+    """The words of each clause, and whether it is negated."""
+    return [(content_stems(each), _has_negation(each)) for each in _CLAUSE.split(text)]
 
 
 def _only_restates(text: str, asked: Asked) -> bool:
@@ -189,7 +183,7 @@ def _only_restates(text: str, asked: Asked) -> bool:
     stems, question = content_stems(CITATION.sub("", _YES_NO.sub("", text))), content_stems(asked.question)
     if not stems or not stems <= question:
         return False
-    said = [clause for each in _cited_passages(text, asked) for clause in _clauses(each)]
+    said = [clause for each in _cited_passages(text, asked) for clause in _clauses(str(each["text"]))]
     return not any(len(stems & own) >= _SAID * len(stems) and negated == _has_negation(text) for own, negated in said)
 
 
@@ -225,7 +219,7 @@ def _is_unvouched(text: str, asked: Asked) -> bool:
         return True
     if 2 * len(stems & held) < max(1, len(stems)) and (not cited(text) or is_of_another_subject(text, asked)):
         return True
-    given = _stems("\n".join([*map(_whole, asked.sources), asked.previous_question, asked.previous_answer]))
+    given = content_stems("\n".join([*map(_whole, asked.sources), asked.previous_question, asked.previous_answer]))
     return not any(content_stems(" ".join(names(each))) <= given for each in asked.readings or [asked.question])
 
 
@@ -263,18 +257,13 @@ def unsupported(text: str, asked: Asked) -> list[str]:
 def is_of_another_subject(text: str, asked: Asked) -> bool:
     """Whether the passages that an answer cites lack the names, numbers or most words of its question, however read."""
     numbers = cited(text)
-    have = _stems("\n".join(_whole(each) for each in asked.sources if each["n"] in numbers))
-    return not any(_is_about(each, have) for each in asked.readings or [asked.question])
-
-
-def _is_about(question: str, have: set[str]) -> bool:
-    named = content_stems(" ".join([*names(question), *re.findall(r"\b\w*\d\w*\b", question)]))
-    telling = content_stems(question)
-    return named <= have and len(telling & have) >= _SAME_SUBJECT * len(telling)
-
-
-def _stems(text: str) -> set[str]:
-    return {common_stem(word) for word in words(fold(text))}
+    have = content_stems("\n".join(_whole(each) for each in asked.sources if each["n"] in numbers))
+    for question in asked.readings or [asked.question]:
+        named = content_stems(" ".join([*names(question), *re.findall(r"\b\w*\d\w*\b", question)]))
+        telling = content_stems(question)
+        if named <= have and len(telling & have) >= _SAME_SUBJECT * len(telling):
+            return False
+    return True
 
 
 # The model's answer

@@ -80,7 +80,7 @@ class ConversationApiTests(TestCase):
         body = {"deployment": make_deployment().slug}
         assert client.post("/api/conversations/", body, "application/json").status_code == 201
         refused = Client().post("/api/conversations/", {**body, "temporary": True}, "application/json")
-        self.assertContains(refused, "temporary", status_code=422)
+        self.assertContains(refused, "temporary", status_code=400)
         assert {"sessionid", "csrftoken"} <= client.cookies.keys()
 
 
