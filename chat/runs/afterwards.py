@@ -68,7 +68,9 @@ def _mark_asked_again(turn_id: uuid.UUID) -> None:
     start = asked.turn.started_at
     recent = Turn.objects.filter(started_at__gte=start - ASKED_AGAIN, started_at__lt=start)
     questions = Message.objects.for_conversation(asked.conversation_id).select_related("turn")
-    before = [each for each in questions.filter(role=Role.USER, turn__in=recent) if each.turn and not each.turn.is_follow_up]
+    before = [
+        each for each in questions.filter(role=Role.USER, turn__in=recent) if each.turn and not each.turn.is_follow_up
+    ]
     same = [each.pk for each in before if ask_the_same(each.content, asked.content)]
     Turn.objects.filter(messages__in=same).update(asked_again=True)
 
