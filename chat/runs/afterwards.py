@@ -60,18 +60,15 @@ def _settle(turn_id: uuid.UUID, result: TurnResult) -> None:
 
 
 def _mark_asked_again(turn_id: uuid.UUID) -> None:
-    """Mark the turns of the minutes before in the same conversation whose question this turn's question repeats."""
+    """Mark the turns of the minutes before in the same conversation whose question this turn's repeats; follow-ups neither."""
     asked = Message.objects.filter(turn=turn_id, role=Role.USER).select_related("turn").first()
-    # « Et le dimanche ? » may be about anything.
     if asked is None or asked.turn is None or asked.turn.is_follow_up:
         return
     start = asked.turn.started_at
     recent = Turn.objects.filter(started_at__gte=start - ASKED_AGAIN, started_at__lt=start)
-    questions = Message.objects.for_conversation(asked.conversation_id).select_related("turn")
-    before = [
-        each for each in questions.filter(role=Role.USER, turn__in=recent) if each.turn and not each.turn.is_follow_up
-    ]
-    same = [each.pk for each in before if ask_the_same(each.content, asked.content)]
+    before = Message.objects.for_conversation(asked.conversation_id).filter(role=Role.USER, turn__in=recent)
+    alike = [each for each in before.select_related("turn") if ask_the_same(each.content, asked.content)]
+    same = [each.pk for each in alike if each.turn and not each.turn.is_follow_up]
     Turn.objects.filter(messages__in=same).update(asked_again=True)
 
 
