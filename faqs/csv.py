@@ -266,9 +266,14 @@ def _row(line: int, values: dict[str, str]) -> FaqRow:
     return FaqRow(question, values["answer"], category, tuple(phrasings), line)
 
 
-def plan_import(agent: Agent, data: bytes | str, *, on_progress: OnProgress = no_progress) -> ImportPlan:
-    """Return what an import of this file would do."""
+def plan_import(
+    agent: Agent, data: bytes | str, *, most: int | None = None, on_progress: OnProgress = no_progress
+) -> ImportPlan:
+    """Return what an import of this file would do; a file of more than `most` questions is refused before."""
     read, failed = parse_csv(data)
+    if most is not None and sum(1 + len(row.phrasings) for row in read) + len(failed) > most:
+        reason = _("Le fichier a plus de %(rows)d lignes : la commande import_faqs les importe toutes.")
+        raise AnswerRejectedError(reason % {"rows": most})
     rows: list[PlannedRow] = []
     first: dict[str, FaqRow] = {}
     for batch in batches(map(_cleaned, read), _BATCH):

@@ -494,8 +494,7 @@ def segments(items: Sequence[Item], *, aim: int, gap: int = 0) -> list[list[str]
     """The texts in order, in groups of about `aim` characters; `gap` is what joins two texts, in characters. An edit in
     one place moves no cut anywhere else, so chunks keep their vectors and what staff wrote on them: a boundary is a cut
     when its rank (how natural it is, then a hash of the text before it) is the lowest around it. Only a piece that is
-    still too long is then cut again, on its own.
-    """
+    still too long is then cut again, on its own."""
     if not items:
         return []
     ends = list(accumulate(len(item.text) + gap for item in items))

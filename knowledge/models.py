@@ -281,8 +281,7 @@ class SynonymState(models.TextChoices):
 class Synonym(models.Model):
     """Two forms of one thing in an agent: an acronym that documents spell out, or a synonym of its staff. What only
     documents taught goes with them; what staff decided stays. A refused pair is kept, so that no document teaches it
-    again. The keys are the forms folded (`knowledge.synonyms`).
-    """
+    again. The keys are the forms folded (`knowledge.synonyms`)."""
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="synonyms", verbose_name=_("agent"))
     short = models.CharField(_("forme courte"), max_length=60)
@@ -365,8 +364,7 @@ class IndexBuild(Job):
 
 class VectorCollection(models.Model):
     """A collection of the table store, or an alias (with a `target`); matrices follow its `version` by its `uuid`.
-    Deletions up to `purged_version` have been purged: a matrix that has seen less is loaded anew.
-    """
+    Deletions up to `purged_version` have been purged: a matrix that has seen less is loaded anew."""
 
     name = models.CharField(max_length=250, unique=True)
     target = models.ForeignKey("self", on_delete=models.CASCADE, null=True, related_name="aliases")
@@ -410,8 +408,7 @@ class VectorPoint(models.Model):
 class ThresholdCalibration(models.Model):
     """Thresholds measured on labelled pairs for one embedding model, over its shipped profile. `index` is an agent's
     identifier, or empty for every agent. An empty threshold: none kept within the budget, that exit stays off. The
-    figures are those at the direct threshold, second key included.
-    """
+    figures are those at the direct threshold, second key included."""
 
     model = models.CharField(_("modèle d’embedding"), max_length=200)
     index = models.CharField(_("index"), max_length=80, blank=True, default="")

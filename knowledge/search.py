@@ -104,8 +104,7 @@ POINTS_PER_PASSAGE = 4
 class Thresholds:
     """The thresholds of a turn; `None`: switched off, or not measured for the embedding model. A question is closer to
     questions than to passages, so each kind of point has a guard rail of its own (`benchmarks/thresholds`). A threshold
-    set by staff applies to both.
-    """
+    set by staff applies to both."""
 
     direct_answer: float | None
     guard_rail: float | None

@@ -55,8 +55,7 @@ class Rate:
 class ThresholdProfile:
     """The thresholds of one model (all inclusive): cosines, `None` where not measured. A question lies much closer to
     questions, hence `guard_rail_questions`. `lexical_weight` is what having all words of the question adds in the order
-    of passages, `coverage_weight` what it adds before the guard rails (`knowledge.search`).
-    """
+    of passages, `coverage_weight` what it adds before the guard rails (`knowledge.search`)."""
 
     model: str
     direct_answer: float | None = None

@@ -102,8 +102,7 @@ class Gone:
 def fetch_page(address: str, *, etag: str = "", last_modified: str = "") -> Fetched | Unchanged | Gone:
     """GET the page, unless it is what those marks stand for. Raises `PageRefusedError` for what may not be fetched or
     was refused, `PageUnavailableError` for what may pass. Waits first, so that a host is not asked more often than
-    every `URL_HOST_PAUSE_SECONDS` by this process.
-    """
+    every `URL_HOST_PAUSE_SECONDS` by this process."""
     _wait_for_turn(host_of(address, PageRefusedError))
     marks = {"If-None-Match": etag, "If-Modified-Since": last_modified}
     try:

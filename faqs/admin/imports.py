@@ -15,7 +15,6 @@ from agents.errors import ApplicationError
 from agents.models import Agent
 from agents.roles import agents_for
 from faqs.answer_points import settle_now
-from faqs.answers import AnswerRejectedError
 from faqs.csv import ASKED, CsvFileField, ImportPlan, RowKind, apply_import, plan_import
 from faqs.models import LearnedResponse, LearnedStatus
 
@@ -57,10 +56,7 @@ def import_faqs(request: HttpRequest) -> HttpResponse:
         agent = (confirmed if is_confirmed else form).cleaned_data["agent"]
         text = confirmed.cleaned_data["text"] if is_confirmed else form.cleaned_data["file"]
         try:
-            plan = plan_import(agent, text)
-            if len(plan.rows) + len(plan.failed) > MAX_ROWS:
-                reason = gettext("Le fichier a plus de %(rows)d lignes : la commande import_faqs les importe toutes.")
-                raise AnswerRejectedError(reason % {"rows": MAX_ROWS})
+            plan = plan_import(agent, text, most=MAX_ROWS)
         except ApplicationError as error:
             form.add_error("file", str(error.public_message))
         else:

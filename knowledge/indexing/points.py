@@ -159,8 +159,7 @@ def previous_generation(store: VectorStore, agent: Agent, method: IndexingMethod
 def current_generation(store: VectorStore, agent: Agent, method: IndexingMethod, recipe: Recipe) -> str:
     """The collection behind the alias; a first, empty one is made where there is none. Raises `EmbeddingMismatchError`
     for another recipe, and `CollectionMissingError` where documents are indexed already: only a rebuild can make an
-    index of them. The agent's row is locked, so two first runs cannot make two collections.
-    """
+    index of them. The agent's row is locked, so two first runs cannot make two collections."""
     alias = collection_alias(agent.slug, method)
     with transaction.atomic():
         Agent.objects.select_for_update().get(pk=agent.pk)
@@ -194,8 +193,7 @@ def plan_document(document: Document, method: IndexingMethod) -> Iterator[Planne
 
 def plan_chunk(chunk: Chunk, method: IndexingMethod) -> Iterator[PlannedPoint]:
     """The points of one chunk (seed 001, sections 1.2 and 1.3): in `qr_atomique` one a question, and one of its text. A
-    chunk without questions has the latter all the same (seed 001 skips it): nothing could be found otherwise.
-    """
+    chunk without questions has the latter all the same (seed 001 skips it): nothing could be found otherwise."""
     if method is IndexingMethod.LEGACY:
         yield PlannedPoint(_id(chunk, PointType.LEGACY), legacy_payload(chunk))
         return
@@ -289,8 +287,7 @@ def write_documents(
 ) -> list[Document]:
     """Bring the points of `documents` up to date in every index in use; returns those that were written. After a
     failure that may pass the rest is given up, and each document told why: a store that is down fails each slowly. An
-    index that was never built is left to a rebuild: these documents alone would not be one.
-    """
+    index that was never built is left to a rebuild: these documents alone would not be one."""
     sizes = {document.pk: count_points(document.chunks.all(), sorted(agent.methods_in_use())) for document in documents}
     total, done = sum(sizes.values()), 0
     written: list[Document] = []

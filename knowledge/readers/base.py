@@ -76,8 +76,7 @@ _NUMBERING = re.compile(
 @dataclass(frozen=True, slots=True)
 class Block:
     """A paragraph, a list, a table… A `title` is a heading that has nothing under it. `inferred` counts the last headings,
-    guessed from plain lines; `anchor` opens a page at the block or its heading.
-    """
+    guessed from plain lines; `anchor` opens a page at the block or its heading."""
 
     text: str
     headings: tuple[str, ...]
@@ -230,7 +229,11 @@ class Outline:
         """The document; its title: the first heading of level 1, else `title` or the heading of all, else its name."""
         self._close(0)
         titles = {title_key(heading) for block in self.blocks for heading in block.headings}
-        self.blocks = [b for b in self.blocks if not all(leads_to(line, titles) for line in b.text.split("\n"))]
+        contents = [b.text for b in self.blocks if all(leads_to(line, titles) for line in b.text.split("\n"))]
+        self.blocks = [block for block in self.blocks if block.text not in contents]
+        if contents:
+            text = one_line(" ".join(contents))[:_STRUCK_LENGTH]
+            self.notices.append(_("sommaire, laissé de côté : « %(text)s »") % {"text": text})
         if not self.blocks:
             raise UnreadableDocumentError(
                 f"{filename}: no text", public_message=_("Ce document ne contient aucun texte.")
@@ -291,7 +294,7 @@ def is_leader(line: str) -> bool:
 
 def leads_to(line: str, titles: Container[str]) -> bool:
     """Whether a line is one of a list of contents: its dots lead to the page of one of the titles."""
-    bare = _LEADER.sub("", line) if is_leader(line) else line
+    bare = _LEADER.sub("", line) if is_leader(line) and line.rstrip()[-1].isalnum() else line
     return (bare != line and (not bare or title_key(bare) in titles)) or bool(_CONTENTS.fullmatch(bare.strip("* ")))
 
 

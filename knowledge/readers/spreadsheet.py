@@ -176,8 +176,7 @@ def _rows(
     sheet: Any, budget: Budget, areas: list[Any], links: dict[str, str], outline: Outline, around: list[str]
 ) -> Iterator[Row]:
     """The rows that hold something; what stands after them is added: areas of cells merged downwards, links, and what is
-    printed around pages, without the codes of numbers, dates and names.
-    """
+    printed around pages, without the codes of numbers, dates and names."""
     with sheet._get_source() as source:
         parser = _Parser(source, sheet)
         hidden: set[int] = set()
@@ -208,9 +207,10 @@ def _rows(
         areas.extend(area for area in merged if area.max_row > area.min_row)
         links.update(parser.links)
         if pages := getattr(parser, "HeaderFooter", None):
-            parts = [part for name in pages.__elements__ if (part := getattr(pages, name))]
+            printed = {"o": True, "e": pages.differentOddEven, "f": pages.differentFirst}
+            parts = [part for name in pages.__elements__ if printed[name[0]] and (part := getattr(pages, name))]
             sides = [side.text for part in parts for side in (part.left, part.center, part.right) if side.text]
-            around += [clean_text(re.sub(r"&(?:\[\w+\]|[A-Z]|(?=&))", "", side)).strip() for side in sides]
+            around += [clean_text(re.sub(r"&(?:(&)|\[\w+\]|[A-Z])", r"\1", side)).strip() for side in sides]
         if found := [link for link in parser.hyperlinks.hyperlink if link.id]:
             targets = {relation.Id: relation.Target for relation in _related(sheet)}
             links.update((link.ref.split(":")[0], targets.get(link.id, "")) for link in found)

@@ -64,8 +64,7 @@ class Query:
 class Wanted:
     """Which hits are wanted: the `limit` best that `payload_filter` keeps, by cosine, at `min_score` or above. With a
     `lexical_weight`, by cosine + that weight x overlap with the question's words: each hit has both, and the
-    `NEAREST_ALWAYS` nearest by cosine alone come along (thresholds are cosines).
-    """
+    `NEAREST_ALWAYS` nearest by cosine alone come along (thresholds are cosines)."""
 
     limit: int
     payload_filter: "PayloadFilter | None" = None

@@ -39,8 +39,7 @@ class PointType(StrEnum):
 class Passage:
     """A retrieved point, whichever format it was written in. `score` is the cosine with the question; `overlap` the
     share of the question's words that the point has, rare ones counting more, and `coverage` the same with all words
-    alike (both 0 where words were not looked at); `relevance` orders the chunks (`knowledge.search`).
-    """
+    alike (both 0 where words were not looked at); `relevance` orders the chunks (`knowledge.search`)."""
 
     point_id: str
     type: PointType

@@ -17,8 +17,7 @@ def migrate_vectors(
 ) -> dict[str, Any]:
     """Make `target` hold the collections and aliases of `source`; `on_progress` receives (points done, in all). Raises
     `EmbeddingMismatchError` when the target has a collection of the same name and another recipe, and `KnowledgeError`
-    when a collection changed while it was copied. Collections that only the target has are left.
-    """
+    when a collection changed while it was copied. Collections that only the target has are left."""
     infos = source.collections()
     total = sum(info.points for info in infos)
     done = removed = 0

@@ -98,14 +98,11 @@ def test_what_editors_leave_between_the_words_is_not_shown(written: str, read: s
 def test_lists_of_contents_are_not_read() -> None:
     linked = "## Sommaire\n\n- [Dossier](#1)\n- [Délai](#2)\n- [Recours](#3)\n\n"
     parts = "".join(f"## {at}. {name}\n\nDe {at}.\n\n" for at, name in enumerate(["Dossier", "Délai", "Recours"], 1))
-    dotted = "Sommaire\n\nDossier ........ 2\nDélai ........ 3\nCafé ........ 4\n\n"
+    dotted = "Sommaire\n\nDossier ........ 2\nDélai ........ 3\nRecours ........\nCafé ........ 4\n\n"
     assert [block.text for block in parse(f"# T\n\n{linked}{parts}").blocks] == ["De 1.", "De 2.", "De 3."]
-    assert [block.text for block in parse_document((dotted + parts).encode(), filename="a.txt").blocks] == [
-        "Café ........ 4",
-        "De 1.",
-        "De 2.",
-        "De 3.",
-    ]
+    read = parse_document((dotted + parts).encode(), filename="a.txt")
+    assert read.notices == ("sommaire, laissé de côté : « Sommaire Dossier ........ 2 Délai ........ 3 »",)
+    assert [block.text for block in read.blocks] == ["Recours ........", "Café ........ 4", "De 1.", "De 2.", "De 3."]
 
 
 def test_line_behind_an_item_is_a_paragraph_where_lines_have_no_margin() -> None:

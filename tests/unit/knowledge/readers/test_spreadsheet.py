@@ -94,11 +94,11 @@ def test_hidden_sheet_is_left_out_and_noticed() -> None:
 def test_headers_and_footers_are_read_and_comments_named() -> None:
     workbook = make_workbook(**SMALL)
     [sheet] = workbook.worksheets
-    sheet.oddHeader.left.text, sheet.oddHeader.right.text = "Régie && Cie", "Page &P sur &N"
-    sheet.oddFooter.center.text = "Contact : poste 4410"
+    sheet.oddHeader.left.text, sheet.oddHeader.right.text = "Régie R&&D", "Page &P sur &N"
+    sheet.oddFooter.center.text, sheet.evenHeader.center.text = "Contact : poste 4410", "Pages paires, non imprimées"
     sheet["B2"].comment = Comment("Gratuit pour nous", "Anne")
     parsed = read(workbook)
-    assert parsed.blocks[-1].text == "Régie & Cie\n\nContact : poste 4410"
+    assert parsed.blocks[-1].text == "Régie R&D\n\nContact : poste 4410"
     assert parsed.notices == (f"feuille « {sheet.title} » : commentaires ignorés : B2",)
 
 
