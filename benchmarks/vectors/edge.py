@@ -18,7 +18,11 @@ from qdrant_client import models
 from knowledge.errors import CollectionMissingError
 from knowledge.vectors.qdrant import NameTakenError, QdrantVectorStore
 
-edge: Any = importlib.import_module("qdrant_edge")
+edge: Any
+try:
+    edge = importlib.import_module("qdrant_edge")
+except ModuleNotFoundError:  # Only who makes an `EdgeStore` needs it.
+    edge = None
 
 
 class EdgeStore(QdrantVectorStore):
