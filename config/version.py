@@ -1,3 +1,3 @@
 """The version of the product, for whoever shows it, packs it or keeps a database of it. The one place where it stands."""
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"
