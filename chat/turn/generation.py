@@ -212,6 +212,8 @@ def _is_unvouched(text: str, asked: Asked) -> bool:
     if not passages or not (said.strip() or _YES_NO.match(text)):
         return False
     stems = content_stems(CITATION.sub("", said))
+    if is_refusal(text) and len(stems) < _STATEMENT:
+        return False
     held = content_stems("\n".join([*map(_whole, passages), asked.previous_question, asked.previous_answer]))
     added = stems - content_stems(asked.question)
     least = 0 if asked.is_strict else _STATEMENT

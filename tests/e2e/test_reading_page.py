@@ -318,7 +318,7 @@ def test_streamed_answer_is_told_in_sentences_and_each_once(page: Page, live_sit
             .observe(announcer, { childList: true, characterData: true, subtree: true });
         }"""
     )
-    text = "Je ne sais pas **du tout**. Puis une autre ! Et 3.5 km pour la [fin]. Sans point"
+    text = "Je ne sais pas **du tout**. Je ne sais pas non plus ! Et 3.5 km, je ne sais pas la [fin]. Sans point"
     live_site.model.script(cited(re.findall(r"\S+\s*", text), interval=0.25))
     ask(page, TELEWORK)
     wait_for_end(page)

@@ -52,7 +52,7 @@ def test_statement_that_a_passage_says_cites_it_where_the_answer_cites_nothing(w
         ("L’inscription coûte 45 € [2].", ""),
         ("Il faut demander au directeur de la piscine.", "unvouched"),
         ("Il faut demander au directeur de la piscine municipale [1].", "unvouched"),
-        ("Je ne sais pas : rien n’en est dit.", ""),
+        ("Je ne sais pas : rien n’en est dit. Bonne journée !", ""),
         ("Le repas se prend à la cantine.", ""),
         ("Comptez en tout 45 €, frais compris.", ""),
         ("45 € [2].", "only_number"),
