@@ -174,7 +174,7 @@ def due_jobs(limit: int, *, slots: int = 1, **conditions: Any) -> list[int]:
     waiting = Job.objects.due().exclude(kind__in=_NO_WORK).filter(**conditions).order_by("pk")
     ids = waiting.values_list("pk", flat=True)
     quick = Q(kind__in=[JobKind.DOCUMENTS, *_FORGOTTEN], payload__is_long__isnull=True)
-    here = Job.objects.filter(status=JobStatus.RUNNING, lease_owner__startswith=lease_owner().rpartition(":")[0])
+    here = Job.objects.filter(status=JobStatus.RUNNING, lease_owner__startswith=lease_owner()[:-8])
     room = max(0, slots - 1 - here.exclude(quick).count()) if slots > 1 else limit
     return sorted([*ids.filter(quick)[:limit], *ids.exclude(quick)[:room]])[:limit]
 
@@ -342,7 +342,7 @@ def _renewed(job_id: int, owner: str) -> Iterator[threading.Event]:
 
 
 def lease_owner() -> str:
-    """A new identifier of a lease's holder: host, process and a random part."""
+    """A new identifier of a lease's holder: host, process and a random part of eight characters."""
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 

@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 SWITCH_INTERVAL_SECONDS = 0.001
 #: Young objects that start a collection: a full one keeps everybody waiting (`benchmarks/load`).
 COLLECTION_THRESHOLD = 20_000
-#: Jobs that the worker of `serve` runs at once: one may take its time. It ends after its indexing jobs and is started anew.
+#: Jobs that the worker of `serve` runs at once: one may take its time. It ends some time after them, and is started anew.
 WORKER_SLOTS = 2
 #: Pause before a worker that ended, or failed, is started again.
 RESTART_SECONDS = 1.0

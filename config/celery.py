@@ -5,8 +5,10 @@ itself, so that no scheduler process is needed.
 """
 
 import logging
+import math
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 #: How often a worker without a broker looks for jobs.
 POLL_SECONDS = 1.0
+#: How long an embedded worker keeps its models: an upload soon after another waits for no worker to start.
+LINGER_SECONDS = 30.0
 
 
 class Maintenance(bootsteps.StartStopStep):
@@ -39,6 +43,7 @@ class Maintenance(bootsteps.StartStopStep):
         from django.conf import settings
 
         from agents.jobs import Heartbeat
+        from chat.serve import is_child
 
         self._heartbeat = Heartbeat(parent.hostname)
         self._heartbeat.start()
@@ -47,6 +52,8 @@ class Maintenance(bootsteps.StartStopStep):
             self._timers.append(parent.timer.call_repeatedly(settings.JOB_REAP_SECONDS, _look))
         if not settings.HAS_BROKER:
             self._timers.append(parent.timer.call_repeatedly(POLL_SECONDS, _poll, (parent,)))
+        if is_child():
+            self._timers.append(parent.timer.call_repeatedly(POLL_SECONDS, _leave))
 
     def stop(self, parent: Any) -> None:
         for timer in self._timers:
@@ -111,20 +118,21 @@ def begin(**_kwargs: Any) -> None:
         sys.exit(problem)
 
 
-_has_built = False
+_built_at = math.inf
 
 
 @task_postrun.connect
-def leave_after_the_builds(task: Any, args: Any, retval: Any, **_kwargs: Any) -> None:
-    """End an embedded worker after its indexing jobs: the models go with it. Not for a job that was done before."""
+def note_build(task: Any, args: Any, retval: Any, **_kwargs: Any) -> None:
+    """Remember when the last indexing job ended, if this run did it (`retval`: also what was raised)."""
     from agents.jobs import RUN_TASK
-    from chat.serve import is_child
     from knowledge.models import IndexBuild
 
-    global _has_built
-    if not is_child() or task.name != RUN_TASK:
-        return
-    # What was raised is its value, too.
-    _has_built = _has_built or (bool(retval) and IndexBuild.objects.filter(pk__in=args).exists())
-    if _has_built and len(state.active_requests) < 2 and not IndexBuild.objects.due().exists():
+    global _built_at
+    if task.name == RUN_TASK and retval and IndexBuild.objects.filter(pk__in=args).exists():
+        _built_at = time.monotonic()
+
+
+def _leave() -> None:
+    """End a worker that has nothing to do since its last indexing job: the models go with it, the next one is small."""
+    if time.monotonic() - _built_at > LINGER_SECONDS and not state.reserved_requests:
         state.should_stop = os.EX_OK  # type: ignore[assignment]  # celery leaves it as `None` only

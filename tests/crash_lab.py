@@ -374,13 +374,7 @@ def play(turn: Turn, *, fatal: int = 0) -> None:
     )
     steps.watch(chat.thread.rounds, "_next_version", "_replay")
     steps.watch(chat.turn.path, "save_exchange")
-    request = TurnRequest(
-        deployment_id=turn.conversation.deployment_id,
-        question=ROOMS,
-        language="fr",
-        turn_id=turn.pk,
-        conversation_id=turn.conversation_id,
-    )
+    request = TurnRequest(turn.conversation.deployment_id, ROOMS, "fr", turn.pk, turn.conversation_id)
 
     result = asyncio.run(run_turn(request, ignore))
     if result.error is not None:

@@ -159,11 +159,15 @@ def test_widget_is_opened_and_closed_by_keyboard(context: BrowserContext, host: 
     expect(button).to_be_focused()
 
 
-def test_widget_fills_a_phone(context: BrowserContext, host: Hosts) -> None:
+def on_a_phone(context: BrowserContext, port: int) -> tuple[Page, FrameLocator]:
     page = context.new_page()
     page.set_viewport_size({"width": 360, "height": 640})
-    page.goto(f"http://localhost:{host.listed}/fr.html")
-    frame = opened(page, "Poser une question")
+    page.goto(f"http://localhost:{port}/fr.html")
+    return page, opened(page, "Poser une question")
+
+
+def test_widget_fills_a_phone(context: BrowserContext, host: Hosts) -> None:
+    page, frame = on_a_phone(context, host.listed)
     expect(frame.locator("#question")).to_be_visible()
     box = page.locator("#repondant-frame").bounding_box()
     assert box is not None
@@ -176,11 +180,8 @@ def test_widget_fills_a_phone(context: BrowserContext, host: Hosts) -> None:
 
 def test_phone_can_close_a_frame_whose_script_has_not_come(context: BrowserContext, host: Hosts) -> None:
     held: list[Route] = []
-    page = context.new_page()
-    page.route(re.compile(r"/widget/frame\.[^/]*js"), lambda route: held.append(route))
-    page.set_viewport_size({"width": 360, "height": 640})
-    page.goto(f"http://localhost:{host.listed}/fr.html")
-    frame = opened(page, "Poser une question")
+    context.route(re.compile(r"/widget/frame\.[^/]*js"), lambda route: held.append(route))
+    page, frame = on_a_phone(context, host.listed)
     expect(frame.locator("#close")).to_be_disabled()
     page.get_by_role("button", name="Fermer l’aide").click()
     expect(page.locator("#repondant-frame")).to_be_hidden()
@@ -192,10 +193,7 @@ def test_phone_can_close_a_frame_whose_script_has_not_come(context: BrowserConte
 
 
 def test_site_that_is_not_listed_shows_a_refusal_that_a_phone_can_close(context: BrowserContext, host: Hosts) -> None:
-    page = context.new_page()
-    page.set_viewport_size({"width": 360, "height": 640})
-    page.goto(f"http://localhost:{host.other}/fr.html")
-    frame = opened(page, "Poser une question")
+    page, frame = on_a_phone(context, host.other)
     expect(frame.locator(".closed")).to_be_visible()
     expect(frame.locator("#question")).to_have_count(0)
     page.get_by_role("button", name="Fermer l’aide").click()

@@ -1,5 +1,6 @@
 """That a worker lives, and what maintenance did: as rows, in words, and as figures."""
 
+import time
 from datetime import timedelta
 from types import SimpleNamespace
 from unittest import mock
@@ -8,9 +9,9 @@ from django.conf import settings
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.jobs import Heartbeat, carry_out, due_jobs, ensure, lease_owner, worker_state
+from agents.jobs import Heartbeat, carry_out, due_jobs, ensure, lease_owner, run_job, worker_state
 from agents.models import Job, JobKind, JobStatus
-from config.celery import _poll
+from config.celery import LINGER_SECONDS, _leave, _poll, note_build
 from config.health import worker_detail
 from knowledge.models import IndexBuild
 from tests.admin_pages import client_of, make_staff, superuser_client
@@ -54,10 +55,27 @@ class PollTests(TestCase):
         IndexBuild.objects.exclude(pk=quick.pk).update(payload={"is_long": True})
         Job.objects.filter(pk=longer.pk).update(kind=JobKind.REBUILD)
         assert polled(0) == [long.pk, quick.pk]
+        # Another process's, whose number begins alike.
+        assert Job.objects.claim(longer.pk, f"{lease_owner()[:-9]}7:12345678")
+        assert polled(0) == [long.pk, quick.pk]
+        Job.objects.filter(pk=longer.pk).update(status=JobStatus.QUEUED, lease_owner="")
         assert Job.objects.claim(long.pk, lease_owner())
         assert (polled(1), due_jobs(9)) == ([quick.pk], [longer.pk, quick.pk])
         assert Job.objects.claim(quick.pk, lease_owner())
         assert polled(1) == []
+
+    def test_embedded_worker_ends_some_time_after_its_last_build(self) -> None:
+        build, now = queue_job(timedelta()), time.monotonic()
+        note_build(task=run_job, args=[build.pk], retval=True)
+        for later, reserved, ends in ((1, (), None), (LINGER_SECONDS + 1, (build,), None), (LINGER_SECONDS + 1, (), 0)):
+            with (
+                mock.patch("config.celery.time.monotonic", return_value=now + later),
+                mock.patch(
+                    "config.celery.state", SimpleNamespace(reserved_requests=reserved, should_stop=None)
+                ) as state,
+            ):
+                _leave()
+            assert state.should_stop == ends
 
 
 class WorkerStateTests(TestCase):

@@ -86,15 +86,7 @@ def claimed(conversation: Conversation, question: str, replaces: uuid.UUID | Non
     turn = claim_turn(
         conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question=question, replaces=replaces
     )
-    return TurnRequest(
-        deployment_id=conversation.deployment_id,
-        question=question,
-        language="fr",
-        turn_id=turn.turn.pk,
-        conversation_id=conversation.pk,
-        user_id=conversation.user_id,
-        is_first=turn.is_first,
-    )
+    return TurnRequest.of(conversation, question, "fr", turn)
 
 
 async def ask(

@@ -326,13 +326,7 @@ class SectionTwoTests(LoopTestCase):
         assert [(m.tool_call_id, m.success) for m in await self.tools()] == [("a", True), ("b", True)]
 
     async def replay(self, turn: Turn) -> TurnResult:
-        request = TurnRequest(
-            deployment_id=self.deployment.pk,
-            question=QUESTION,
-            language="fr",
-            turn_id=turn.pk,
-            conversation_id=turn.conversation_id,
-        )
+        request = TurnRequest(self.deployment.pk, QUESTION, "fr", turn.pk, turn.conversation_id)
         return await run_turn(request, Listener())
 
     async def test_results_of_a_dead_turn_stay_with_its_own_question(self) -> None:
