@@ -271,22 +271,23 @@ def _count_unchanged(agent: Agent, keys: Sequence[int], report: IndexReport) -> 
         report.reused += points
 
 
-def _files(storage: Storage, folder: str) -> Iterator[str]:
+def stored_files(folder: str = "") -> Iterator[str]:
+    """The name of every file that documents have stored."""
     try:
-        folders, names = storage.listdir(folder)
+        folders, names = Document._meta.get_field("file").storage.listdir(folder)
     except FileNotFoundError:
         return  # nothing was ever stored
-    for name in names:
-        yield f"{folder}/{name}" if folder else name
+    within = f"{folder}/" if folder else ""
+    yield from (within + name for name in names)
     for each in folders:
-        yield from _files(storage, f"{folder}/{each}" if folder else each)
+        yield from stored_files(within + each)
 
 
 def delete_orphans() -> Iterator[int]:
     """Delete the stored files that no row names, and that are old enough not to be on their way to one."""
     storage: Storage = Document._meta.get_field("file").storage
     limit = timezone.now() - timedelta(hours=settings.ORPHAN_FILE_HOURS)
-    for names in batches(_files(storage, ""), settings.RETAIN_BATCH):
+    for names in batches(stored_files(), settings.RETAIN_BATCH):
         old = [name for name in names if storage.get_modified_time(name) < limit]
         named = set(Document.objects.filter(file__in=old).values_list("file", flat=True))
         for name in set(old) - named:

@@ -1,11 +1,13 @@
 """The commands of the vector store, on whichever store is configured."""
 
 import io
+import json
 import uuid
 from typing import Any
 
 import numpy as np
 import pytest
+from django.core.files.base import ContentFile
 from django.core.management import CommandError, call_command
 from django.test import TestCase, override_settings
 
@@ -14,8 +16,9 @@ from knowledge.embeddings.base import Recipe, embedder
 from knowledge.errors import EmbeddingMismatchError
 from knowledge.management.commands.migrate_vectors import migrate_vectors
 from knowledge.models import IndexBuild
-from knowledge.vectors.base import Json, Point, VectorStore, vector_store
+from knowledge.vectors.base import Json, Point, VectorStore, collection_alias, vector_store
 from knowledge.vectors.table import TableVectorStore
+from tests.factories import add_document, make_agent
 from tests.in_process_qdrant import InProcessQdrant
 from tests.terminal import run
 
@@ -148,3 +151,24 @@ class MigrationTests(TestCase):
             call_command("migrate_vectors", "--from", "table", "--to", "qdrant")
         with pytest.raises(CommandError, match="same store"):
             call_command("migrate_vectors", "--from", "table", "--to", "default")
+
+
+class IntegrityTests(TestCase):
+    def test_what_lacks_its_file_or_its_point_is_told_and_fails(self) -> None:
+        document = add_document(agent := make_agent())
+        out = run("check_integrity")
+        assert (out["documents_without_file"], [row["added"] for row in out["indexes"]]) == ({}, [0])
+        storage, store = document.file.storage, vector_store()
+        stray = storage.save("ab/stray.md", ContentFile(b"nobody's"))
+        storage.delete(document.file.name)
+        alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
+        lost, *_others = contents(store, alias)
+        store.delete(alias, [lost])
+        fill(store, alias, 1)
+        out = io.StringIO()
+        with pytest.raises(CommandError, match=f"rebuild_agent_index {agent.slug}"):
+            call_command("check_integrity", "--json", stdout=out)
+        told = json.loads(out.getvalue())
+        assert told["documents_without_file"] == {document.file.name: document.name}
+        assert told["files_without_row"] == [stray]
+        assert [(row["added"], row["removed"], row["changed"]) for row in told["indexes"]] == [(1, 1, 0)]
