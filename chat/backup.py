@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import environ
+import pyrage
 from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -56,13 +57,18 @@ class BackupError(ApplicationError):
     default_message = "The site cannot be copied."
 
 
-def backup(file: Path, advance: OnRows) -> list[str]:
+def backup(file: Path, advance: OnRows, recipients: Sequence[str] = ()) -> list[str]:
     """Write rows, documents and the site's own secret key into a new zip file that only its owner reads.
 
+    With `recipients` (public keys of age, `age1…`) the file is encrypted to them: this machine cannot read it again.
     Returns the names of documents whose file is missing. `advance` is told rows done and rows in all. The points of a
     Qdrant server are not in it: they are rebuilt.
     """
     _require_new(file)
+    try:
+        keys = [pyrage.x25519.Recipient.from_str(each) for each in recipients]
+    except pyrage.RecipientError as error:
+        raise BackupError(f"a recipient is not a public key of age (age1…): {error}") from error
     with tempfile.TemporaryDirectory(dir=file.absolute().parent) as folder:
         rows = Path(folder) / _ROWS
         _migrate(f"sqlite:///{rows}")
@@ -76,6 +82,10 @@ def backup(file: Path, advance: OnRows) -> list[str]:
             if (kept := settings.DATA_DIR / _KEY).exists():
                 archive.write(kept, _KEY)
             missing = [name for name in names if not _add_document(archive, name)]
+        if keys:
+            plain, part = part, Path(folder) / "encrypted"
+            part.touch(mode=0o600)
+            pyrage.encrypt_file(str(plain), str(part), keys)
         _require_new(file)
         part.rename(file)
     return missing
@@ -86,30 +96,50 @@ def _require_new(file: Path) -> None:
         raise BackupError(f"{file} exists already: choose another name")
 
 
-def restore(file: Path, advance: OnRows) -> None:
-    """Fill this empty site with a file of `backup`, documents and key first, so that no row lacks its file."""
+def restore(file: Path, advance: OnRows, identity: Path | None = None) -> None:
+    """Fill this empty site with a file of `backup`, documents and key first, so that no row lacks its file.
+
+    `identity`: the file of the secret key that an encrypted one was made for, as `age-keygen` writes it.
+    """
+    with tempfile.TemporaryDirectory(dir=settings.DATA_DIR) as folder:
+        with _opened(
+            file if identity is None else _decrypted(file, identity, Path(folder) / "decrypted.zip")
+        ) as archive:
+            rows = Path(archive.extract(_ROWS, folder))
+            with _database(_SOURCE, _sqlite(rows)):
+                _require_empty(DEFAULT_DB_ALIAS)
+                _require_same_schema(_SOURCE, DEFAULT_DB_ALIAS)
+                for each in archive.infolist():
+                    if each.filename.startswith(_DOCUMENTS):
+                        with archive.open(each) as content:
+                            _save_document(each.filename.removeprefix(_DOCUMENTS), content)
+                if _KEY in archive.namelist():
+                    part = settings.DATA_DIR / f"{_KEY}.part"
+                    part.touch(mode=0o600)
+                    part.write_bytes(archive.read(_KEY))
+                    part.replace(settings.DATA_DIR / _KEY)
+                _copy(_SOURCE, DEFAULT_DB_ALIAS, advance)
+
+
+def _decrypted(file: Path, identity: Path, plain: Path) -> Path:
+    try:
+        keys = [line for line in identity.read_text().split() if line.startswith("AGE-SECRET-KEY-")]
+        pyrage.decrypt_file(str(file), str(plain), [pyrage.x25519.Identity.from_str(key) for key in keys])
+    except (OSError, ValueError, pyrage.IdentityError, pyrage.DecryptError) as error:
+        raise BackupError(f"{file} cannot be decrypted with {identity}: {error}") from error
+    return plain
+
+
+def _opened(file: Path) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(file)
         archive.getinfo(_ROWS)
         damaged = archive.testzip()
     except (OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise BackupError(f"{file} is not a file of manage.py backup, or is damaged: {error}") from error
+        raise BackupError(f"{file} is not a file of manage.py backup, is encrypted, or is damaged: {error}") from error
     if damaged:
         raise BackupError(f"{file} is damaged: {damaged}")
-    with archive, tempfile.TemporaryDirectory(dir=settings.DATA_DIR) as folder:
-        with _database(_SOURCE, _sqlite(Path(archive.extract(_ROWS, folder)))):
-            _require_empty(DEFAULT_DB_ALIAS)
-            _require_same_schema(_SOURCE, DEFAULT_DB_ALIAS)
-            for each in archive.infolist():
-                if each.filename.startswith(_DOCUMENTS):
-                    with archive.open(each) as content:
-                        _save_document(each.filename.removeprefix(_DOCUMENTS), content)
-            if _KEY in archive.namelist():
-                part = settings.DATA_DIR / f"{_KEY}.part"
-                part.touch(mode=0o600)
-                part.write_bytes(archive.read(_KEY))
-                part.replace(settings.DATA_DIR / _KEY)
-            _copy(_SOURCE, DEFAULT_DB_ALIAS, advance)
+    return archive
 
 
 def move_database(url: str, advance: OnRows) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pyrage
 import pytest
 
 from benchmarks.resilience.site import own_database
@@ -54,9 +55,15 @@ def test_site_goes_through_a_file_to_postgresql_and_back(site: Kept, postgresql:
     grown = Elsewhere(tmp_path / "grown", postgresql)
     run(grown, "restore", tmp_path / "one.zip")
     check(grown.told())
-    run(grown, "backup", tmp_path / "two.zip")
+    key = tmp_path / "key.txt"
+    key.write_text(f"# made by age-keygen\n{(identity := pyrage.x25519.Identity.generate())}\n")
+    run(grown, "backup", tmp_path / "two.age", "--recipient", identity.to_public())
+    assert (tmp_path / "two.age").stat().st_mode & 0o077 == 0
     small = Elsewhere(tmp_path / "small", f"sqlite:///{tmp_path / 'small.db'}")
-    run(small, "restore", tmp_path / "two.zip")
+    for other, problem in (((), "is encrypted"), (("--identity", tmp_path / "one.zip"), "cannot be decrypted")):
+        with pytest.raises(RuntimeError, match=problem):
+            run(small, "restore", tmp_path / "two.age", *other)
+    run(small, "restore", tmp_path / "two.age", "--identity", key)
     check(small.told())
     # One of the release's two files belongs to a deleted document: a site's files are those that its rows name.
     assert [path.name for path in (tmp_path / "small" / "data" / "documents").rglob("*.*")] == [DOCUMENT]

@@ -18,10 +18,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
+        parser.add_argument(
+            "--recipient",
+            action="append",
+            default=[],
+            help="a public key of age (age1…): encrypt the file to it; may be given several times",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         with errors_to_terminal(), progress_bar("row", disable=None) as advance:
-            missing = backup(options["file"], advance)
+            missing = backup(options["file"], advance, options["recipient"])
         for name in missing:
             self.stderr.write(f"The file of a document is missing: {name}")
         self.stdout.write(
