@@ -7,7 +7,6 @@ from allauth.account.admin import EmailAddress
 from allauth.account.internal.flows.password_reset import request_password_reset
 from allauth.mfa.admin import Authenticator
 from allauth.socialaccount.admin import SocialAccount, SocialApp, SocialToken
-from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
@@ -32,23 +31,21 @@ from agents.roles import follow_groups, purpose_of
 admin.site.unregister([User, Group, EmailAddress, Authenticator, SocialAccount, SocialApp, SocialToken])
 
 
-class PermissionsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # not generic at run time
-    """Rights in words, of what has pages in the admin; the program's own tables are none of staff's business."""
-
-    def label_from_instance(self, permission: Any) -> str:
-        kind = permission.content_type
-        model = kind.model_class()
-        action = permission.codename.removesuffix(f"_{kind.model}")
-        name = capfirst(model._meta.verbose_name_plural) if model else kind.model
-        return f"{kind.app_labeled_name.split(' | ')[0]} · {name} · {_ACTIONS.get(action, permission.name)}"
+_ACTIONS = {"view": _("voir"), "add": _("ajouter"), "change": _("modifier"), "delete": _("supprimer")}
 
 
-class GroupsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # not generic at run time
-    """Groups, with what the ready-made roles are for."""
+def _permission_label(permission: Permission) -> str:
+    kind = permission.content_type
+    model = kind.model_class()
+    action = permission.codename.removesuffix(f"_{kind.model}")
+    name = capfirst(model._meta.verbose_name_plural) if model else kind.model
+    return f"{kind.app_labeled_name.split(' | ')[0]} · {name} · {_ACTIONS.get(action, permission.name)}"
 
-    def label_from_instance(self, group: Any) -> str:
-        purpose = purpose_of(group)
-        return f"{group.name} – {purpose}" if purpose else str(group.name)
+
+def _group_label(group: Group) -> str:
+    """The name, and what a ready-made role is for."""
+    purpose = purpose_of(group)
+    return f"{group.name} – {purpose}" if purpose else group.name
 
 
 class AccountForm(UserChangeForm):  # type: ignore[misc]  # the theme ships no types
@@ -64,9 +61,6 @@ class AccountForm(UserChangeForm):  # type: ignore[misc]  # the theme ships no t
             )
 
 
-_ACTIONS = {"view": _("voir"), "add": _("ajouter"), "change": _("modifier"), "delete": _("supprimer")}
-
-
 def permissions_offered(held: QuerySet[Permission]) -> QuerySet[Permission]:
     """Those of the models that have pages, and what is held already: a form that left it out would take it away."""
     kinds = ContentType.objects.get_for_models(*admin.site._registry).values()
@@ -75,31 +69,26 @@ def permissions_offered(held: QuerySet[Permission]) -> QuerySet[Permission]:
     return rows.order_by("content_type__app_label", "content_type__model", "codename")
 
 
-class _PermissionPicker(StaffAdmin):
-    """The rights of an account, or of a group, to choose from."""
-
-    permissions_field = ""
+class _RightsAdmin(StaffAdmin):
+    """The rights and the groups of an account, or the rights of a group, to choose from in words."""
 
     filter_horizontal = ()
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        if db_field.name == self.permissions_field:
+        field: Any = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if db_field.related_model is Permission:
             key = request.resolver_match.kwargs.get("object_id") if request.resolver_match else None
             owner = {"user" if self.model is User else "group": key or 0}
-            kwargs["queryset"] = permissions_offered(Permission.objects.filter(**owner))
-            kwargs["form_class"] = PermissionsField
-        elif db_field.name == "groups":
-            kwargs["queryset"] = Group.objects.select_related("role").order_by("name")
-            kwargs["form_class"] = GroupsField
-            kwargs["widget"] = UnfoldAdminCheckboxSelectMultipleWidget
-        field: Any = super().formfield_for_manytomany(db_field, request, **kwargs)
-        if db_field.name == self.permissions_field:
+            field.queryset = permissions_offered(Permission.objects.filter(**owner))
+            field.label_from_instance = _permission_label
             # Django's own script of such lists would ask a server for their options.
-            field.widget = UnfoldAdminSelect2MultipleWidget()
+            field.widget = UnfoldAdminSelect2MultipleWidget(choices=field.choices)
             field.widget.attrs["class"] = "unfold-admin-autocomplete"
-            field.widget.choices = field.choices
             field.help_text = _("Tapez quelques lettres : « documents », « modifier ».")
-        elif db_field.name == "groups":
+        elif db_field.related_model is Group:
+            field.queryset = Group.objects.select_related("role").order_by("name")
+            field.label_from_instance = _group_label
+            field.widget = UnfoldAdminCheckboxSelectMultipleWidget(choices=field.choices)
             field.help_text = _("Un compte a les droits de tous ses groupes.")
         return field
 
@@ -137,12 +126,11 @@ _FINE_FIELDS = ("first_name", "last_name", "is_staff", "is_superuser", "user_per
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,misc]  # not generic at run time
+class UserAdmin(DjangoUserAdmin, _RightsAdmin):  # type: ignore[type-arg,misc]  # not generic at run time
     purpose = _("Les comptes, et ce que chacun peut voir et faire.")
     form = AccountForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
-    permissions_field = "user_permissions"
     inlines = (UserLimit, SecondFactors)
     actions = ("invite",)
     list_select_related = False
@@ -211,10 +199,9 @@ def _may_touch(request: HttpRequest, account: Any) -> bool:
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, _PermissionPicker):
+class GroupAdmin(DjangoGroupAdmin, _RightsAdmin):
     purpose = _("Des droits donnés à plusieurs comptes à la fois.")
     list_display = ("name", "meant_for")
-    permissions_field = "permissions"
     inlines = (GroupLimit,)
     fields = ("name", "meant_for", "permissions")
     readonly_fields = ("meant_for",)
