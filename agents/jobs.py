@@ -417,53 +417,47 @@ def worker_state() -> WorkerState:
     return WorkerState("ok" if alive else "silent", seconds, seen_at, alive)
 
 
-class Heartbeat:
+class Heartbeat(threading.Thread):
     """The heartbeat of one worker, in a thread with connections of its own, which a fork meanwhile would close."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name[:200]
+    def __init__(self, worker: str) -> None:
+        super().__init__(name="worker-heartbeat", daemon=True)
+        self._worker = worker[:200]
         self._started_at = timezone.now()
         self._stopped = threading.Event()
-        self._is_lost = False
-        self._thread = threading.Thread(target=self._run, name="worker-heartbeat", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def stop(self) -> None:
         self._stopped.set()
-        self._thread.join(timeout=_FORK_WAIT_SECONDS)
+        self.join(timeout=_FORK_WAIT_SECONDS)
 
     def beat(self) -> None:
         """Note that the worker lives; alone, that it is starting and does not count as missing."""
         values = {
             "status": JobStatus.RUNNING,
-            "lease_owner": self._name,
+            "lease_owner": self._worker,
             "lease_expires_at": timezone.now() + timedelta(seconds=settings.WORKER_SILENT_SECONDS),
             "started_at": self._started_at,
         }
-        with no_fork():
-            try:
-                Job.objects.update_or_create(kind=JobKind.WORKER, key=self._name, defaults=values)
-                self._is_lost = False
-            except DatabaseError as error:
-                if not self._is_lost:
-                    logger.warning("No sign of life could be written: %s", first_line(error))
-                self._is_lost = True
-            finally:
-                close_connections()
+        with short_use("The heartbeat"):
+            Job.objects.update_or_create(kind=JobKind.WORKER, key=self._worker, defaults=values)
 
-    def _run(self) -> None:
+    def run(self) -> None:
         self.beat()
         while not self._stopped.wait(WORKER_BEAT_SECONDS):
             self.beat()
 
 
 @contextmanager
-def no_fork() -> Iterator[None]:
-    """Forbid forks while this process uses a short-lived database connection."""
+def short_use(who: str) -> Iterator[None]:
+    """Use the database in a process that forks: no fork meanwhile, no connection left for one; trouble is logged."""
     with _using_the_database:
-        yield
+        try:
+            yield
+        except DatabaseError as error:
+            said = "%s could not use the database: %s"
+            logger.warning(said, who, first_line(error), exc_info=is_surprising(error))
+        finally:
+            close_connections()
 
 
 def _before_fork() -> None:

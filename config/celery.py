@@ -4,12 +4,10 @@ Messages are nudges; rows (`Job`, `Turn`, `LearnedResponse`) are the truth. The 
 itself, so that no scheduler process is needed.
 """
 
-import logging
 import math
 import os
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 from celery import Celery, bootsteps
@@ -21,8 +19,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 app = Celery("repondant")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["agents"], related_name="jobs")
-
-logger = logging.getLogger(__name__)
 
 #: How often a worker without a broker looks for jobs.
 POLL_SECONDS = 1.0
@@ -66,38 +62,18 @@ def _look() -> None:
     from agents import jobs
     from agents.models import JobKind
 
-    _with_database(lambda: jobs.carry_out(jobs.ensure(JobKind.RECOVER).pk, in_background=True))
+    with jobs.short_use("The recovery"):
+        jobs.carry_out(jobs.ensure(JobKind.RECOVER).pk, in_background=True)
 
 
 def _poll(worker: Any) -> None:
     """Send this worker itself, which has no broker, as many jobs that are due as it has processes free for them."""
     from agents import jobs
 
-    free = worker.concurrency - len(state.reserved_requests)
-
-    def look() -> None:
-        for job_id in jobs.due_jobs(free, slots=worker.concurrency):
-            jobs.run_job.delay(job_id)
-
-    if free > 0:
-        _with_database(look)
-
-
-def _with_database(look: Callable[[], object]) -> None:
-    """From the worker's own process: no connection is left open for a process that it forks."""
-    from django.db import DatabaseError
-
-    from agents.database import close_connections, first_line, is_surprising
-    from agents.jobs import no_fork
-
-    with no_fork():
-        try:
-            look()
-        except DatabaseError as error:
-            cause = first_line(error)
-            logger.warning("The recovery could not use the database: %s", cause, exc_info=is_surprising(error))
-        finally:
-            close_connections()
+    if (free := worker.concurrency - len(state.reserved_requests)) > 0:
+        with jobs.short_use("The recovery"):
+            for job_id in jobs.due_jobs(free, slots=worker.concurrency):
+                jobs.run_job.delay(job_id)
 
 
 app.steps["worker"].add(Maintenance)

@@ -37,7 +37,6 @@ def queue_job(waited: timedelta) -> IndexBuild:
 def polled(reserved: int) -> list[int]:
     with (
         mock.patch("config.celery.state.reserved_requests", range(reserved)),
-        mock.patch("config.celery._with_database", lambda look: look()),
         mock.patch("agents.jobs.run_job.delay") as delay,
     ):
         _poll(SimpleNamespace(concurrency=2))
