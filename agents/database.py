@@ -168,19 +168,14 @@ class _Queue:
             raise StorageUnavailableError("other writers of this process wait for the database")
         try:
             self._require_open()
-            with self._closed_by_trouble():
-                yield
+            try:
+                with named_trouble():
+                    yield
+            except StorageUnavailableError:
+                self._closed_until = time.monotonic() + DATABASE_PAUSE_SECONDS
+                raise
         finally:
             self._lock.release()
-
-    @contextmanager
-    def _closed_by_trouble(self) -> Iterator[None]:
-        try:
-            with named_trouble():
-                yield
-        except StorageUnavailableError:
-            self._closed_until = time.monotonic() + DATABASE_PAUSE_SECONDS
-            raise
 
     def _require_open(self) -> None:
         if time.monotonic() < self._closed_until:
