@@ -25,15 +25,10 @@ Level = Literal["agent", "site", "default", "profile"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveConfig(Knobs):
-    """The identifiers and every resolved setting."""
+    """Every resolved setting, and whose they are."""
 
-    deployment_id: int
-    deployment_slug: str
-    deployment_name: str
-    agent_id: int
-    agent_slug: str
-    agent_name: str
-    agent_description: str
+    deployment: Deployment
+    agent: Agent
     indexing_method: IndexingMethod
     #: The deployment's agents, the default one first; empty where it has one agent only.
     agents: "tuple[EffectiveConfig, ...]" = ()
@@ -71,13 +66,8 @@ def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> E
     overlay = deployment.config_overlay
     own = {name: overlay[name] for name in KNOBS if overlay.get(name) is not None}
     config = EffectiveConfig(
-        deployment_id=deployment.pk,
-        deployment_slug=deployment.slug,
-        deployment_name=deployment.name,
-        agent_id=agent.pk,
-        agent_slug=agent.slug,
-        agent_name=agent.name,
-        agent_description=agent.description,
+        deployment=deployment,
+        agent=agent,
         indexing_method=deployment.method_of(agent),
         **{name: own[name] if name in own else _inherited(name, site, agent).value for name in KNOBS},
     )
@@ -147,7 +137,7 @@ def presentation_of(config: EffectiveConfig) -> str:
     if config.presentation:
         return _(config.presentation)
     said = _("« %(name)s » répond aux questions d’après ses documents et ses réponses validées.")
-    return said % {"name": config.deployment_name}
+    return said % {"name": config.deployment.name}
 
 
 def default_guard_rail_message(presentation: str) -> str:

@@ -317,7 +317,7 @@ def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
         return config.memory_threshold
     if settings.MEMORY_SIMILARITY_THRESHOLD is not None:
         return float(settings.MEMORY_SIMILARITY_THRESHOLD)
-    profile = threshold_profile(model, config.agent_slug)
+    profile = threshold_profile(model, config.agent.slug)
     return None if profile is None else profile.memory
 
 

@@ -182,7 +182,7 @@ def lookup_of(
         prune_days=retention_days(config),
         writes=writes,
         scope=scope,
-        agent_ids=[each.agent_id for each in agents],
+        agent_ids=[each.agent.pk for each in agents],
     )
 
 

@@ -163,7 +163,7 @@ class SearchResult:
 
 def thresholds_for(config: EffectiveConfig, *, model: str) -> Thresholds:
     """A level's own threshold, else the measured profile of the embedding model, else off."""
-    profile = threshold_profile(model, config.agent_slug) or ThresholdProfile(model)
+    profile = threshold_profile(model, config.agent.slug) or ThresholdProfile(model)
     direct, guard, guard_questions = config.direct_answer_threshold, config.guard_rail_threshold, None
     if guard is None:
         guard, guard_questions = profile.guard_rail, profile.guard_rail_questions
@@ -211,13 +211,13 @@ def search_as(config: EffectiveConfig, question: str, *, limit: int) -> SearchRe
     """The confirmed hits of a turn with this configuration."""
     query = query_of(question)
     found = search_index(config, query, limit=limit)
-    confirmed = confirm_passages(found, agent_id=config.agent_id, question=question)
+    confirmed = confirm_passages(found, agent_id=config.agent.pk, question=question)
     return compare_late(confirmed, query)
 
 
 def search_index(config: EffectiveConfig, query: Query, *, limit: int, others: Sequence[Query] = ()) -> SearchResult:
     """The network half of a turn's search. `others` are further readings of the question: each point keeps its best."""
-    collection = collection_alias(config.agent_slug, config.indexing_method)
+    collection = collection_alias(config.agent.slug, config.indexing_method)
     readings = (query, *others)
     return best_of(search(collection, each, limit=limit, min_score=config.match_threshold) for each in readings)
 

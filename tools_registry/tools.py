@@ -42,7 +42,7 @@ def search_knowledge(
 
     def nearest(vector: Vectors) -> SearchResult:
         return search(
-            collection_alias(config.agent_slug, config.indexing_method),
+            collection_alias(config.agent.slug, config.indexing_method),
             Query(vector, model.recipe, query),
             limit=limit,
             min_score=config.match_threshold,
@@ -50,7 +50,7 @@ def search_knowledge(
 
     def confirmed(found: SearchResult) -> list[dict[str, object]]:
         # A greeting that staff wrote an answer to is no knowledge.
-        hits = confirm_passages(found, agent_id=config.agent_id).passages(limit)
+        hits = confirm_passages(found, agent_id=config.agent.pk).passages(limit)
         return [
             {
                 "title": passage.title,

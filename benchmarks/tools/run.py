@@ -84,7 +84,7 @@ def measure_turn_step() -> None:
 
     async def turns(count: int) -> None:
         for _ in range(count):
-            request = TurnRequest(config.deployment_id, QUESTION, "en", uuid.uuid4(), uuid.uuid4(), is_first=True)
+            request = TurnRequest(config.deployment.pk, QUESTION, "en", uuid.uuid4(), uuid.uuid4(), is_first=True)
             ground = load_tool_ground(request, config)
             assert ground is not None
             await choose_tools(ground, config, vector=vector, question=QUESTION)

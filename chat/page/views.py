@@ -261,7 +261,7 @@ def _found(request: HttpRequest, token: str) -> tuple[CitedPassage | None, Cited
     except LinkNotFoundError:
         return None, None
     configs = effective_config(passage.deployment).of_each_agent
-    showing = [config.agent_id for config in configs if config.show_cited_pages]
+    showing = [config.agent.pk for config in configs if config.show_cited_pages]
     return passage, cited_pages(passage.source.get("chunk_id"), agent_ids=showing)
 
 

@@ -102,7 +102,7 @@ class Trial:
     def config(self, answered_by: str = "") -> EffectiveConfig:
         """Of the agent that answered, where there are several."""
         config = with_settings(effective_config(self.deployment), self.settings or {})
-        return next((each for each in config.agents if each.agent_name == answered_by), config)
+        return next((each for each in config.agents if each.agent.name == answered_by), config)
 
     def answer(self) -> Simulated:
         """As a reader would be answered who begins a conversation now, a call of the model included."""
@@ -149,4 +149,4 @@ class Trial:
     def tools(self) -> Simulation:
         """What would be offered to a visitor."""
         config = self.config()
-        return simulate_selection(self.question, tags=user_tags(None), agent_id=config.agent_id, config=config)
+        return simulate_selection(self.question, tags=user_tags(None), agent_id=config.agent.pk, config=config)

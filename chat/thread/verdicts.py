@@ -111,7 +111,7 @@ def _keep_question(turn: Turn, question: str) -> None:
     model = embedder()
     keep_unanswered(
         Unanswered(
-            agent_id=config.agent_id,
+            agent_id=config.agent.pk,
             question=question,
             vector=model.embed_one(question, purpose=Purpose.QUERY),
             recipe=model.recipe,

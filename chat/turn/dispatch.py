@@ -99,7 +99,7 @@ async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> Non
     turn.trace.step("embedding", model.recipe.model, detail=by_forms)
     if by_forms:
         turn.trace.shows(by_forms)
-    scope = scope_of(phase=request.phase, project=request.project, deployment_slug=turn.config.deployment_slug)
+    scope = scope_of(phase=request.phase, project=request.project, deployment_slug=turn.config.deployment.slug)
     turn.question = Question(
         asked,
         vector,
@@ -151,7 +151,7 @@ async def _dispatch(turn: TurnInProgress) -> SearchResult:
             default=position,
         )
     chosen = config.agents[position]
-    turn.trace.step("dispatch", choice.by, score=choice.score, detail=f"{chosen.agent_name} {choice.lead:.3f}")
+    turn.trace.step("dispatch", choice.by, score=choice.score, detail=f"{chosen.agent.name} {choice.lead:.3f}")
     found = results[position]
     if found is None:
         found = await _search(chosen, turn.question)
@@ -172,8 +172,8 @@ def _with_answers_of(others: Iterable[SearchResult], found: SearchResult, turn: 
 
 
 async def _hand_over(turn: TurnInProgress, chosen: EffectiveConfig) -> None:
-    turn.answer.answered_by = chosen.agent_name
-    if chosen.agent_id != turn.config.agent_id:
+    turn.answer.answered_by = chosen.agent.name
+    if chosen.agent != turn.config.agent:
         turn.context = replace(turn.context, config=chosen)
         if turn.context.tools is not None:
             tools = await in_database(load_tool_ground, turn.request, chosen)
@@ -195,7 +195,7 @@ async def _search(config: EffectiveConfig, question: Question) -> SearchResult:
         return search_index(config, query, limit=config.match_count, others=others)
 
     def confirmed(found: SearchResult) -> SearchResult:
-        return confirm_passages(found, agent_id=config.agent_id, question=question.text)
+        return confirm_passages(found, agent_id=config.agent.pk, question=question.text)
 
     if vector_store().uses_database:
         result = await in_database(lambda: confirmed(nearest()))
@@ -205,7 +205,7 @@ async def _search(config: EffectiveConfig, question: Question) -> SearchResult:
 
 
 def _description_vectors(model: str, agents: Iterable[EffectiveConfig]) -> list[Vectors]:
-    return [_line_vectors(model, description_lines(agent.agent_name, agent.agent_description)) for agent in agents]
+    return [_line_vectors(model, description_lines(each.agent.name, each.agent.description)) for each in agents]
 
 
 @lru_cache(maxsize=1_000)

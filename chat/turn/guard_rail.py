@@ -6,7 +6,6 @@ from django.utils.translation import gettext as _
 
 from agents.database import in_database
 from agents.effective import EffectiveConfig, own_refusal
-from agents.models import Deployment
 from chat.models import AnswerSource
 from chat.turn.prompt import number_sources
 from chat.turn.quoting import named_place, without_twins
@@ -60,7 +59,7 @@ def _near(turn: TurnInProgress) -> list[Passage]:
 def _offers(config: EffectiveConfig, questions: Sequence[str], passages: Sequence[Passage]) -> list[str]:
     """What a refusal offers: the nearest questions and passages, or the questions that this desk begins with."""
     if not questions and not passages:
-        questions = starter_questions(Deployment.objects.get(pk=config.deployment_id), MOST_OFFERED)
+        questions = starter_questions(config.deployment, MOST_OFFERED)
     asked = [_(REFUSAL_OFFER), "\n".join(f"- {question}" for question in questions)] if questions else []
     named = [f"- {named_place(passage)} [{number}]" for number, passage in enumerate(passages, start=1)]
     return [*asked, *([_("Le plus proche dans les documents :"), "\n".join(named)] if named else [])]
@@ -92,7 +91,7 @@ def _note_unanswered(turn: TurnInProgress) -> None:
     if not turn.found.is_out_of_domain(turn.thresholds) or not turn.config.record_unanswered or turn.by_tool:
         return
     turn.result.unanswered = Unanswered(
-        agent_id=turn.config.agent_id,
+        agent_id=turn.config.agent.pk,
         question=turn.question.text,
         vector=turn.question.vector,
         recipe=turn.question.recipe,

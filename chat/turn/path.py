@@ -67,7 +67,7 @@ def teach(turn: TurnInProgress) -> None:
     """Plan a lesson for the memory from the answer, or record in the trace why there is none."""
     request, question, answer = turn.request, turn.question, turn.answer
     lesson = Lesson(
-        deployment_id=turn.config.deployment_id,
+        deployment_id=turn.config.deployment.pk,
         question=question.text,
         answer=answer.text,
         vector=question.vector,
@@ -80,7 +80,7 @@ def teach(turn: TurnInProgress) -> None:
         had_context=bool(turn.history) or answer.had_history,
         source_turn=request.turn_id,
         scope=question.scope,
-        agent_ids=[each.agent_id for each in turn.config.of_each_agent],
+        agent_ids=[each.agent.pk for each in turn.config.of_each_agent],
         asked_at=turn.started_at,
         validated=_validated(turn),
         forms=turn.context.forms,

@@ -49,7 +49,7 @@ def load_context(request: TurnRequest) -> TurnContext:
     if any(agent.memory for agent in config.of_each_agent):
         mark = stored_mark(request.deployment_id)
     tools = None if language_model() is None else load_tool_ground(request, config)
-    forms = forms_of([agent.agent_id for agent in config.of_each_agent])
+    forms = forms_of([each.agent.pk for each in config.of_each_agent])
     if request.given is not None:
         given = request.given
         return TurnContext(config, given.history, given.previous, mark, tools, forms=forms)

@@ -56,7 +56,7 @@ async def answer_courtesy(turn: TurnInProgress) -> bool:
     found = courtesy_in(turn.request.question) if config.courtesies else None
     if found is None:
         return False
-    own = await in_database(staff_reply, [each.agent_id for each in config.of_each_agent], turn.request.question)
+    own = await in_database(staff_reply, [each.agent.pk for each in config.of_each_agent], turn.request.question)
     answer = turn.answer
     answer.source, answer.model = AnswerSource.DIRECT_QA, DIRECT_MODEL
     if found.kind == "unclear":
@@ -105,7 +105,7 @@ def is_otherwise(read: str, typed: str) -> bool:
 
 async def _vocabulary(turn: TurnInProgress) -> Vocabulary:
     agents = turn.config.of_each_agent
-    names = [collection_alias(each.agent_slug, each.indexing_method) for each in agents]
+    names = [collection_alias(each.agent.slug, each.indexing_method) for each in agents]
     if is_vocabulary_known(names):
         return vocabulary_of(names)
     bridge = in_database if vector_store().uses_database else in_thread

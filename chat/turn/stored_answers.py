@@ -133,7 +133,7 @@ async def answer_as_stored(turn: TurnInProgress) -> bool:
     if direct is None:
         return False
     _take(turn, direct)
-    log_direct_answer(turn.request.turn_id, turn.config.agent_slug, direct.question, direct.score)
+    log_direct_answer(turn.request.turn_id, turn.config.agent.slug, direct.question, direct.score)
     await turn.show(number_sources([direct]))
     await turn.say(direct_text(direct))
     return True

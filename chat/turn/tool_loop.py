@@ -68,7 +68,7 @@ def load_tool_ground(request: TurnRequest, config: EffectiveConfig) -> ToolGroun
         return None
     candidates, user_id = ToolList(), request.user_id
     if config.tools_enabled:
-        candidates = tools_at_hand(user_id=user_id, agent_id=config.agent_id)
+        candidates = tools_at_hand(user_id=user_id, agent_id=config.agent.pk)
     kept = offered_names(request.turn_id) if request.is_resumed else None
     selector = tool_selector(mode_in_use(config, candidates))
     if kept is not None or not candidates or selector is None:
@@ -304,8 +304,8 @@ class ToolLoop:
             [ToolCall(call.id, call.name, call.arguments)],
             tools=self.toolbox.specs,
             context=ToolContext(
-                deployment_id=self.config.deployment_id,
-                agent_id=self.config.agent_id,
+                deployment_id=self.config.deployment.pk,
+                agent_id=self.config.agent.pk,
                 conversation_id=self.conversation_id,
                 turn_id=self.turn_id,
                 user_id=self.toolbox.user_id,

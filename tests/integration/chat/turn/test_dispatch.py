@@ -83,9 +83,9 @@ class DispatchTests(TestCase):
         self.deployment.config_overlay = {"context_exchanges": 1}
         self.deployment.save()
         config = effective_config(self.deployment)
-        assert [each.agent_name for each in config.agents] == [self.deployment.agent.name, "Piscine"]
+        assert [each.agent.name for each in config.agents] == [self.deployment.agent.name, "Piscine"]
         special = config.agents[1]
-        assert (special.agent_id, special.match_count, special.context_exchanges) == (pool.pk, 9, 1)
+        assert (special.agent.pk, special.match_count, special.context_exchanges) == (pool.pk, 9, 1)
         assert special.indexing_method == IndexingMethod.LEGACY
 
     def test_overlays_method_is_in_use_by_every_agent_of_the_deployment(self) -> None:
