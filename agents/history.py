@@ -219,24 +219,21 @@ def _log_differences(
     kind = ContentType.objects.get_for_model(model)
     # What rows are called by.
     owners = [field.name for field in model._meta.concrete_fields if field.many_to_one]
-    found = model._base_manager.using(using).select_related(*owners)
-    keys = list(before)
-    for start in range(0, len(keys), _BATCH):
-        lines = []
-        for row in found.filter(pk__in=keys[start : start + _BATCH]):
-            changes = model_instance_diff(before[row.pk], row, fields_to_check=names, use_json_for_changes=True)
-            if changes:
-                line = LogEntry(
-                    content_type=kind,
-                    object_pk=str(row.pk),
-                    object_id=row.pk if isinstance(row.pk, int) else None,
-                    object_repr=str(row),
-                    action=LogEntry.Action.UPDATE,
-                    changes=changes,
-                )
-                _complete(line)
-                lines.append(line)
-        LogEntry.objects.bulk_create(lines)
+    after = model._base_manager.using(using).select_related(*owners).in_bulk(list(before))
+    lines = []
+    for pk, row in after.items():
+        if changes := model_instance_diff(before[pk], row, fields_to_check=names, use_json_for_changes=True):
+            line = LogEntry(
+                content_type=kind,
+                object_pk=str(pk),
+                object_id=pk if isinstance(pk, int) else None,
+                object_repr=str(row),
+                action=LogEntry.Action.UPDATE,
+                changes=changes,
+            )
+            _complete(line)
+            lines.append(line)
+    LogEntry.objects.bulk_create(lines, batch_size=_BATCH)
 
 
 def log_event(row: models.Model, what: str, before: Any, after: Any) -> None:
