@@ -158,15 +158,13 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return may_reach(request, self.model, change=False) and super().has_module_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        reached = may_reach(request, self.model, change=False)
-        return reached and super().has_view_permission(request, obj)
+        return may_reach(request, self.model, change=False) and super().has_view_permission(request, obj)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return may_reach(request, self.model, change=True) and super().has_add_permission(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        reached = may_reach(request, self.model, change=True)
-        return reached and super().has_change_permission(request, obj)
+        return may_reach(request, self.model, change=True) and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """From pages of this model where `is_erasable`; with a row of another, of which Django asks too, always."""

@@ -4,12 +4,12 @@
 """
 
 import hashlib
+import re
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, Self, TypeVar
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -144,24 +144,21 @@ def new_public_key() -> str:
     return f"rpk_{secrets.token_urlsafe(18)}"
 
 
+#: A host and a port, as they go into a header of the page: nothing in them may end a directive or name every host.
+_ORIGIN = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f]*:[0-9a-f:.]*\])(?::([0-9]{0,5}))?/*")
+
+
 def valid_origin(text: str) -> str:
     """`https://www.example.org[:port]`, in lower case; raises where it is none (a path, a wildcard, no host)."""
-    try:
-        parts = urlsplit(text.strip().lower())
-        usual = {"http": 80, "https": 443}.get(parts.scheme)
-        port = f":{parts.port}" if parts.port not in (None, usual) else ""
-    except ValueError:
-        parts, port = urlsplit(""), ""
-    host = parts.hostname or ""
-    is_whole = parts.scheme in ("http", "https") and not (parts.path.strip("/") or parts.query)
-    # What goes into a header of the page: nothing there may end a directive or name every host.
-    plain = host.isascii() and all(letter.isalnum() or letter in ".-:" for letter in host)
-    if not host or not is_whole or not plain or "@" in parts.netloc or parts.fragment:
+    found = _ORIGIN.fullmatch(text.strip().lower())
+    if found is None or int(found[3] or 0) > 65_535:
         raise ValidationError(
             _("« %(text)s » n’est pas une origine. Exemple : https://www.example.org"),
             params={"text": text.strip()[:100]},
         )
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}"
+    scheme, host, port = found.groups()
+    is_usual = not port or int(port) == {"http": 80, "https": 443}[scheme]
+    return f"{scheme}://{host}" if is_usual else f"{scheme}://{host}:{int(port)}"
 
 
 def validate_origins(text: str) -> None:
