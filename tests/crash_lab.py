@@ -313,11 +313,8 @@ class StrictModel(LanguageModel):
     """Asks for `tools` parallel calls after a question, answers after their results, refuses what OpenAI would."""
 
     supports_tools: ClassVar[bool] = True
+    default_model = "strict"
     tools = 2
-
-    @property
-    def default_model(self) -> str:
-        return "strict"
 
     def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
         return Reply("{}", "strict")

@@ -43,17 +43,13 @@ class ScriptedLLM(LanguageModel):
         self, replies: Iterable[str | Sequence[str] | LLMError | ScriptedReply] = (), *, model: str = "scripted"
     ) -> None:
         """Each reply: its text, its pieces, the error to raise, or a `ScriptedReply`."""
-        self._model = model
+        self.default_model = model
         self._lock = threading.Lock()
         self._replies = [_scripted(reply) for reply in replies]
         self._unexpected = 0
         self.calls: list[ScriptedCall] = []
         #: Streams that their reader left before the end.
         self.abandoned = 0
-
-    @property
-    def default_model(self) -> str:
-        return self._model
 
     def script(self, *replies: str | Sequence[str] | LLMError | ScriptedReply) -> None:
         """Declare more replies."""
@@ -98,7 +94,7 @@ class ScriptedLLM(LanguageModel):
         prompt = sum(len(message.content.split()) for message in messages)
         return Reply(
             text="".join(scripted.pieces),
-            model=options.model or self._model,
+            model=options.model or self.default_model,
             usage=scripted.usage or Usage(prompt, len(scripted.pieces)),
             finish_reason=scripted.finish_reason,
             tool_calls=tuple(scripted.tool_calls),

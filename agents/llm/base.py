@@ -103,15 +103,12 @@ class LanguageModel(ABC):
     supports_tools: ClassVar[bool] = False
     #: How many a request may offer.
     most_tools: int = 128
+    #: The name of the model that answers where the options name none.
+    default_model: str = ""
 
     async def window(self, model: str) -> int | None:
         """How many tokens this model reads, its answer included; `None` where nobody says."""
         return None
-
-    @property
-    @abstractmethod
-    def default_model(self) -> str:
-        """The model name used when the options name none."""
 
     def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
         """The whole reply, for a job: its thread has no event loop."""

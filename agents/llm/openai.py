@@ -271,7 +271,7 @@ class OpenAILanguageModel(LanguageModel):
 
     def __init__(self, *, model: str = "", most_tools: int = 128, read_pause: float = 0.0, **server: Any) -> None:
         """`read_pause`: how long the tokens of a reply gather after its first ones; `server`: as `Clients` has it."""
-        self._model = model
+        self.default_model = model
         self.most_tools = most_tools
         self._read_pause = read_pause
         self._clients = Clients(**server)
@@ -283,13 +283,9 @@ class OpenAILanguageModel(LanguageModel):
         self._reasoning: set[str] = set()
         self._closing: set[str] = set()
 
-    @property
-    def default_model(self) -> str:
-        return self._model
-
     async def window(self, model: str) -> int | None:
         """Asked of the server once in `_WINDOW_SECONDS`."""
-        name = model or self._model
+        name = model or self.default_model
         asked_at, known = self._windows.get(name, (-_WINDOW_SECONDS, None))
         if self._clients.base_url and time.monotonic() - asked_at >= _WINDOW_SECONDS:
             client = await self._clients.streaming()
@@ -311,7 +307,7 @@ class OpenAILanguageModel(LanguageModel):
     async def stream(
         self, messages: Sequence[PromptMessage], options: GenerationOptions
     ) -> AsyncGenerator[StreamChunk, None]:
-        model = options.model or self._model
+        model = options.model or self.default_model
         while True:
             decoder = StreamDecoder(model=model, awaits_close=model in self._closing)
             async with AsyncExitStack() as opened:
@@ -340,7 +336,7 @@ class OpenAILanguageModel(LanguageModel):
         self, opened: AsyncExitStack, messages: Sequence[PromptMessage], options: GenerationOptions
     ) -> AsyncIterator[bytes]:
         """The body of a reply; `opened` closes it, so that the server stops."""
-        model = options.model or self._model
+        model = options.model or self.default_model
         refused = self._refused.get(model, frozenset())
         client = await self._clients.streaming()
         while True:
@@ -360,7 +356,7 @@ class OpenAILanguageModel(LanguageModel):
     def _request(
         self, messages: Sequence[PromptMessage], options: GenerationOptions, refused: frozenset[str]
     ) -> dict[str, Any]:
-        model = options.model or self._model
+        model = options.model or self.default_model
         request: dict[str, Any] = {
             "model": model,
             "messages": [_wire_message(message) for message in messages],
@@ -388,7 +384,7 @@ class OpenAILanguageModel(LanguageModel):
     def check(self) -> list[checks.CheckMessage]:
         server = self._clients
         found: list[checks.CheckMessage] = []
-        if not self._model:
+        if not self.default_model:
             found.append(checks.Error("LLM_MODEL is blank.", id="agents.E003"))
         address = re.match(r"(https?)://(\[[\da-fA-F:.]+\]|[^\s/:@\[\]]+)(:\d+)?(/|$)", server.base_url or _OPENAI)
         if address is None:
