@@ -122,4 +122,4 @@ def _page(request: HttpRequest, **context: Any) -> HttpResponse:
         context["public_page"] = request.build_absolute_uri(reverse("chat-deployment", args=[deployment.slug]))
         context["add_url"] = admin_url(Document, "add", agent=deployment.agent_id)
         context["deployment_url"] = admin_url(Deployment, "change", deployment.pk)
-    return admin_page(request, "admin/first_agent.html", model=Deployment, title=_("Un guichet en une page"), **context)
+    return admin_page(request, "admin/first_agent.html", model=Deployment, title=_("Ajouter un guichet"), **context)

@@ -131,7 +131,7 @@ def _begin(request: HttpRequest) -> tuple[str, Words] | None:
         may_add = request.user.has_perm("knowledge.add_document")
         return (admin_url(Document, "add"), _("Ajouter des documents")) if may_add else None
     may_begin = request.user.has_perms(FIRST_AGENT_RIGHTS)
-    return (reverse("admin-first-agent"), _("Un guichet en une page")) if may_begin else None
+    return (reverse("admin-first-agent"), _("Ajouter un guichet")) if may_begin else None
 
 
 @dataclass(frozen=True, slots=True)

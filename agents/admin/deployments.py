@@ -177,9 +177,9 @@ def hidden_knobs() -> frozenset[str]:
 
 
 def setting_fieldsets(knobs: Mapping[str, Knob]) -> list[Any]:
-    """A tab for each group of settings."""
+    """A folded part of the page for each group of settings."""
     tabs = groupby(knobs.values(), attrgetter("tab"))
-    return [(tab, {"classes": ("tab",), "fields": [knob.name for knob in group]}) for tab, group in tabs]
+    return [(tab, {"classes": ("collapse",), "fields": [knob.name for knob in group]}) for tab, group in tabs]
 
 
 class SettingsAdmin(StaffAdmin):
@@ -225,19 +225,13 @@ class AgentAdmin(SettingsAdmin):
     list_filter = ("indexing_method",)
     list_select_related = False
     search_fields = ("name", "slug", "description")
-    prepopulated_fields: ClassVar = {"slug": ("name",)}
+    #: An agent's identifier names its index: it is chosen once.
+    readonly_fields = ("slug",)
     fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets(KNOBS))
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        """An agent's identifier names its index: it is chosen once."""
-        return ("slug",) if obj else ()
-
-    def get_prepopulated_fields(self, request: HttpRequest, obj: Model | None = None) -> dict[str, Any]:
-        return {} if obj else dict(self.prepopulated_fields)
-
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """A new agent would be nobody's: whoever works on some agents could not see what they made."""
-        return limit_of(request.user) is None and super().has_add_permission(request)
+        """An agent is made with its first desk (`config.first_agent`)."""
+        return False
 
 
 def _index_panel(request: HttpRequest, agent: Agent) -> dict[str, Any]:
@@ -274,6 +268,7 @@ class SpecialistInline(StaffInline):
     model = Specialist
     fields = ("position", "agent")
     autocomplete_fields = ("agent",)
+    classes = ("collapse",)
     extra = 0
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Specialist]:
@@ -286,8 +281,9 @@ class SpecialistInline(StaffInline):
 #: What a desk says and shows, before everything finer.
 _OF_A_DESK = (
     *("welcome", "suggestions", "presentation", "contact", "guard_rail_message", "guard_rail_threshold"),
-    *("logo_file", "without_logo", "accent", "notice"),
+    "logo_file",
 )
+_APPEARANCE = "without_logo accent organisation notice legal_url name_en welcome_en notice_en".split()
 
 
 @admin.register(Deployment)
@@ -305,12 +301,9 @@ class DeploymentAdmin(SettingsAdmin):
     prepopulated_fields: ClassVar = {"slug": ("name",)}
     readonly_fields = ("public_key",)
     fieldsets = (
-        (None, {"fields": ("name", "slug", "agent", "is_active", "audience", "groups", *_OF_A_DESK)}),
-        (
-            _("Apparence"),
-            {"classes": ("tab",), "fields": ("organisation", "legal_url", "name_en", "welcome_en", "notice_en")},
-        ),
-        (_("Widget"), {"classes": ("tab",), "fields": ("allowed_origins", "public_key")}),
+        (None, {"fields": ("name", "agent", "is_active", "audience", "groups", *_OF_A_DESK)}),
+        (_("Apparence"), {"classes": ("collapse",), "fields": _APPEARANCE}),
+        (_("Adresse et widget"), {"classes": ("collapse",), "fields": ("slug", "allowed_origins", "public_key")}),
         *setting_fieldsets({name: knob for name, knob in OVERLAY_KNOBS.items() if name not in _OF_A_DESK}),
     )
 

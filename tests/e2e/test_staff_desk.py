@@ -116,7 +116,7 @@ def test_a_first_agent_goes_from_a_pdf_to_a_public_page_in_ten_clicks(
 
     admin_page.goto(f"{live_site.url}/admin/")
     click(admin_page.get_by_role("link", name="Guichets").first)
-    click(admin_page.get_by_role("link", name="Un guichet en une page"))
+    click(admin_page.get_by_role("link", name="Ajouter un guichet"))
     admin_page.locator("[name=name]").fill("Piscine")
     with admin_page.expect_file_chooser() as chosen:
         click(admin_page.locator("[name=uploads]"))
@@ -139,6 +139,8 @@ def test_a_first_agent_goes_from_a_pdf_to_a_public_page_in_ten_clicks(
 def test_threshold_is_tried_on_the_last_questions_before_it_is_saved(admin_page: Page, live_site: LiveSite) -> None:
     admin_page.goto(f"{live_site.url}/admin/agents/deployment/")
     admin_page.locator("#result_list tbody a").first.click()
+    admin_page.locator("#find-setting").fill("AGE maximal")
+    expect(admin_page.locator("#id_memory_max_age_days")).to_be_visible()
     admin_page.locator("#id_guard_rail_threshold").fill("0.9")
     with admin_page.expect_popup() as opened:
         admin_page.get_by_role("link", name="Et si… ? Ce que ce seuil").click()

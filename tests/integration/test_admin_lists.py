@@ -51,6 +51,7 @@ def telling(each: "ModelAdmin[Any]") -> list[str]:
 
 #: Nobody adds (a) or deletes (d) a row by hand, or changes (c) it in its form.
 DERIVED = {
+    "agents.Agent": "a",
     "agents.RuntimeSettings": "ad",
     "knowledge.IndexBuild": "adc",
     "knowledge.Chunk": "ad",

@@ -26,3 +26,26 @@ function offerWhatIf() {
 }
 
 addEventListener("DOMContentLoaded", offerWhatIf);
+
+// Settings are folded by subject, and found by a word of their names or texts.
+function offerSettingSearch() {
+  const offer = document.getElementById("setting-search");
+  const groups = [...document.querySelectorAll("fieldset.collapse")].filter((each) => each.querySelector(".form-row"));
+  if (!offer || !groups.length) return;
+  groups[0].before(offer.content);
+  const field = document.getElementById("find-setting");
+  const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+  field.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
+  field.addEventListener("input", () => {
+    const words = plain(field.value.trim());
+    for (const group of groups) {
+      const rows = [...group.querySelectorAll(".form-row")];
+      for (const row of rows) row.hidden = !plain(row.textContent).includes(words);
+      group.hidden = rows.every((row) => row.hidden);
+      group.querySelector("details")?.toggleAttribute("open", Boolean(words) && !group.hidden);
+    }
+    document.getElementById("no-setting").hidden = groups.some((group) => !group.hidden);
+  });
+}
+
+addEventListener("DOMContentLoaded", offerSettingSearch);

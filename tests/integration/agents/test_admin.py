@@ -65,13 +65,6 @@ class AgentFormTest(TestCase):
         assert "legacy" in page
         assert reader.get(admin_url(RuntimeSettings, "change", 1)).status_code == 200
 
-    def test_an_agent_is_added_and_its_identifier_chosen_once(self) -> None:
-        client, address = superuser_client(), admin_url(Agent, "add")
-        client.post(address, dict(form_of(client.get(address)), name="Mairie", slug="mairie"))
-        address = admin_url(Agent, "change", Agent.objects.get(slug="mairie", settings={}).pk)
-        client.post(address, dict(form_of(client.get(address)), slug="autre"))
-        assert Agent.objects.get().slug == "mairie"
-
 
 class DeploymentFormTest(TestCase):
     def setUp(self) -> None:
@@ -105,6 +98,10 @@ class DeploymentFormTest(TestCase):
         assert overlay == {"context_exchanges": 0, "direct_answers": False, "temperature": 1.0}
         assert self.save(indexing_method="legacy")["indexing_method"] == "legacy"
         assert "indexing_method" not in self.save(indexing_method="")
+
+    def test_what_is_asked_of_everybody_is_open_and_the_rest_is_folded(self) -> None:
+        first, *others = self.client.get(self.address).context["adminform"]
+        assert (len(first.fields), [each for each in others if not each.is_collapsible]) == (12, [])
 
     def test_a_further_agent_can_be_added_and_the_default_one_not_twice(self) -> None:
         other = make_agent()
