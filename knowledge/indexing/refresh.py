@@ -148,7 +148,7 @@ def _note_copy(page: WebPage, reason: str, report: IndexReport) -> None:
     if not page.document.file:
         page.document.delete()
         return
-    _disable(page, PageState.LEFT, reason)
+    _note(page, PageState.LEFT, reason, serves=False)
 
 
 def _chosen(source: WebSource, addresses: Sequence[str], report: IndexReport) -> list[str]:
@@ -203,10 +203,7 @@ def _settle(source: WebSource, page: WebPage, found: Fetched | Unchanged | Gone,
         page.etag, page.last_modified = found.etag, found.last_modified
     else:
         report.unchanged += 1
-    if page.switched_off:
-        _switch(page, on=True)
-    page.state, page.error = PageState.PRESENT, ""
-    _save(page)
+    _note(page, PageState.PRESENT, serves=True)
 
 
 def _as_utf8(found: Fetched, suffix: str) -> bytes:
@@ -225,13 +222,12 @@ def _note_gone(page: WebPage, found: Gone, report: IndexReport) -> None:
     report.gone += 1
     reason = _("Le site a répondu par l’erreur %(status)d.") % {"status": found.status}
     report.skip(page.document.name, reason)
-    is_again, page.error = page.error == reason, reason
-    _fail_if_empty(page)
-    if page.state != PageState.GONE and is_again:
-        _disable(page, PageState.GONE, reason)
-        return
-    page.state = page.state if page.state == PageState.GONE else PageState.FAILED
-    _save(page)
+    if page.state == PageState.GONE:
+        _note(page, PageState.GONE, reason)
+    elif page.error == reason:
+        _note(page, PageState.GONE, reason, serves=False)
+    else:
+        _note(page, PageState.FAILED, reason)
 
 
 def _note_left(source: WebSource, listed: set[str], report: IndexReport) -> None:
@@ -240,45 +236,26 @@ def _note_left(source: WebSource, listed: set[str], report: IndexReport) -> None
         if page.document.name not in listed:
             report.gone += 1
             report.skip(page.document.name, _("Le plan du site ne liste plus cette page."))
-            _disable(page, PageState.LEFT)
-
-
-def _disable(page: WebPage, state: PageState, error: str = "") -> None:
-    """Take a page out of answers, once: who enables it again is not overruled."""
-    page.state, page.error = state, error
-    if not page.switched_off:
-        _switch(page, on=False)
-    _save(page)
+            _note(page, PageState.LEFT, serves=False)
 
 
 def _note_failure(page: WebPage, error: KnowledgeError, report: IndexReport) -> None:
-    page.state, page.error = PageState.FAILED, f"{error.public_message} ({error})"
-    report.fail(page.document.name, page.error)
-    _fail_if_empty(page)
-    _save(page)
+    reason = f"{error.public_message} ({error})"
+    report.fail(page.document.name, reason)
+    _note(page, PageState.FAILED, reason)
 
 
-def _fail_if_empty(page: WebPage) -> None:
-    """Mark a page's document as failed, unless an earlier reading gave it content."""
-    Document.objects.filter(pk=page.pk, file="").update(status=DocumentStatus.FAILED, error=page.error)
-
-
-def _switch(page: WebPage, *, on: bool) -> None:
-    """Enable or disable the document (`knowledge.signals` follows), and note on the page whether this is what disabled it."""
-    page.switched_off = not on and page.document.enabled
-    if page.document.enabled != on:
-        page.document.enabled = on
-        page.document.save(update_fields=["enabled"])
-
-
-def _save(page: WebPage) -> None:
-    page.checked_at = timezone.now()
+def _note(page: WebPage, state: PageState, error: str = "", *, serves: bool | None = None) -> None:
+    """Store how a page was found. `serves` takes its document out of answers, once, or back where that is what took it
+    out (`knowledge.signals` follows): who decides otherwise in between is not overruled."""
+    if serves is not None and page.switched_off == serves:
+        page.switched_off = not serves and page.document.enabled
+        if page.document.enabled != serves:
+            page.document.enabled = serves
+            page.document.save(update_fields=["enabled"])
+    page.state, page.error, page.checked_at = state, error, timezone.now()
+    if error:  # unless an earlier reading gave it content
+        Document.objects.filter(pk=page.pk, file="").update(status=DocumentStatus.FAILED, error=error)
     # By key: a document that was deleted meanwhile took its page along.
-    WebPage.objects.filter(pk=page.pk).update(
-        state=page.state,
-        error=page.error,
-        etag=page.etag,
-        last_modified=page.last_modified,
-        checked_at=page.checked_at,
-        switched_off=page.switched_off,
-    )
+    noted = ("state", "error", "etag", "last_modified", "checked_at", "switched_off")
+    WebPage.objects.filter(pk=page.pk).update(**{name: getattr(page, name) for name in noted})
