@@ -20,19 +20,22 @@ class KnowledgeError(ApplicationError):
     default_message = _("La base de connaissances n’a pas pu être utilisée.")
 
 
-class EmbeddingUnavailableError(KnowledgeError):
-    code = "embedding_unavailable"
+class _PassingError(KnowledgeError):
+    """What may pass by itself: another try can succeed."""
+
     status = 503
     retryable = True
+
+
+class EmbeddingUnavailableError(_PassingError):
+    code = "embedding_unavailable"
     default_message = _("Le modèle d’embedding est indisponible. Réessayez dans un instant.")
 
 
-class MachineTroubleError(KnowledgeError):
+class MachineTroubleError(_PassingError):
     """The machine, not the file, is at fault: it lacks space or file descriptors."""
 
     code = "machine_trouble"
-    status = 503
-    retryable = True
     default_message = _(
         "Cette machine n’a pas pu lire ou garder ce fichier, qui n’y est pour rien. Rien n’est perdu : le travail reprendra de lui-même."
     )
@@ -59,10 +62,8 @@ class EmbeddingMismatchError(KnowledgeError):
     )
 
 
-class VectorStoreUnavailableError(KnowledgeError):
+class VectorStoreUnavailableError(_PassingError):
     code = "vector_store_unavailable"
-    status = 503
-    retryable = True
     default_message = _("La base vectorielle est indisponible. Réessayez dans un instant.")
 
 
@@ -83,12 +84,10 @@ class UnreadableDocumentError(KnowledgeError):
     default_message = _("Ce document est illisible.")
 
 
-class PagePictureError(KnowledgeError):
+class PagePictureError(_PassingError):
     """A page of a document that cannot be drawn within its limits, or not now."""
 
     code = "page_picture"
-    status = 503
-    retryable = True
     default_message = _("Cette page ne peut pas être affichée pour le moment.")
 
 
@@ -99,12 +98,10 @@ class PageRefusedError(KnowledgeError):
     default_message = _("Cette adresse ne peut pas être lue.")
 
 
-class PageUnavailableError(KnowledgeError):
+class PageUnavailableError(_PassingError):
     """A page whose server is down, slow or overloaded."""
 
     code = "page_unavailable"
-    status = 503
-    retryable = True
     default_message = _("Ce site ne répond pas pour le moment.")
 
 

@@ -185,21 +185,11 @@ class QdrantVectorStore(VectorStore):
     def check(self) -> list[CheckMessage]:
         parts = urlsplit(self._url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            return [
-                Error(
-                    f"QDRANT_URL={self._url!r} is not an http or https address.",
-                    hint="For example http://127.0.0.1:6333",
-                    id="knowledge.E010",
-                )
-            ]
+            said = f"QDRANT_URL={self._url!r} is not an http or https address."
+            return [Error(said, hint="For example http://127.0.0.1:6333", id="knowledge.E010")]
         if self._api_key and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-            return [
-                Warning(
-                    "QDRANT_API_KEY is sent over an unencrypted connection.",
-                    hint="Use an https address in QDRANT_URL.",
-                    id="knowledge.W010",
-                )
-            ]
+            said = "QDRANT_API_KEY is sent over an unencrypted connection."
+            return [Warning(said, hint="Use an https address in QDRANT_URL.", id="knowledge.W010")]
         return []
 
     def _nearest(self, collection: str, vector: Vector, wanted: Wanted) -> list[Hit]:
