@@ -62,8 +62,7 @@ def backup(file: Path, advance: OnRows, recipients: Sequence[str] = ()) -> list[
 
     With `recipients` (public keys of age, `age1…`) the file is encrypted to them: this machine cannot read it again.
     Returns the names of documents whose file is missing. `advance` is told rows done and rows in all. The points of a
-    Qdrant server are not in it: they are rebuilt.
-    """
+    Qdrant server are not in it: they are rebuilt."""
     _require_new(file)
     try:
         keys = [pyrage.x25519.Recipient.from_str(each) for each in recipients]
@@ -97,28 +96,23 @@ def _require_new(file: Path) -> None:
 
 
 def restore(file: Path, advance: OnRows, identity: Path | None = None) -> None:
-    """Fill this empty site with a file of `backup`, documents and key first, so that no row lacks its file.
-
-    `identity`: the file of the secret key that an encrypted one was made for, as `age-keygen` writes it.
-    """
+    """Fill this empty site with a file of `backup`, documents and key first, so that no row lacks its file. `identity`
+    is a file of `age-keygen`, with the secret key that an encrypted back-up was made for."""
     with tempfile.TemporaryDirectory(dir=settings.DATA_DIR) as folder:
-        with _opened(
-            file if identity is None else _decrypted(file, identity, Path(folder) / "decrypted.zip")
-        ) as archive:
-            rows = Path(archive.extract(_ROWS, folder))
-            with _database(_SOURCE, _sqlite(rows)):
-                _require_empty(DEFAULT_DB_ALIAS)
-                _require_same_schema(_SOURCE, DEFAULT_DB_ALIAS)
-                for each in archive.infolist():
-                    if each.filename.startswith(_DOCUMENTS):
-                        with archive.open(each) as content:
-                            _save_document(each.filename.removeprefix(_DOCUMENTS), content)
-                if _KEY in archive.namelist():
-                    part = settings.DATA_DIR / f"{_KEY}.part"
-                    part.touch(mode=0o600)
-                    part.write_bytes(archive.read(_KEY))
-                    part.replace(settings.DATA_DIR / _KEY)
-                _copy(_SOURCE, DEFAULT_DB_ALIAS, advance)
+        plain = file if identity is None else _decrypted(file, identity, Path(folder) / "decrypted.zip")
+        with _opened(plain) as archive, _database(_SOURCE, _sqlite(Path(archive.extract(_ROWS, folder)))):
+            _require_empty(DEFAULT_DB_ALIAS)
+            _require_same_schema(_SOURCE, DEFAULT_DB_ALIAS)
+            for each in archive.infolist():
+                if each.filename.startswith(_DOCUMENTS):
+                    with archive.open(each) as content:
+                        _save_document(each.filename.removeprefix(_DOCUMENTS), content)
+            if _KEY in archive.namelist():
+                part = settings.DATA_DIR / f"{_KEY}.part"
+                part.touch(mode=0o600)
+                part.write_bytes(archive.read(_KEY))
+                part.replace(settings.DATA_DIR / _KEY)
+            _copy(_SOURCE, DEFAULT_DB_ALIAS, advance)
 
 
 def _decrypted(file: Path, identity: Path, plain: Path) -> Path:

@@ -532,9 +532,7 @@ class Feedback(models.Model):
             return None
         if self.settled_at is not None:
             return FollowUp.SETTLED
-        if self.dismissed_at is not None:
-            return FollowUp.DISMISSED
-        return FollowUp.TODO
+        return FollowUp.TODO if self.dismissed_at is None else FollowUp.DISMISSED
 
 
 class RequestStatus(models.TextChoices):

@@ -34,7 +34,7 @@ admin.site.unregister([User, Group, EmailAddress, Authenticator, SocialAccount, 
 _ACTIONS = {"view": _("voir"), "add": _("ajouter"), "change": _("modifier"), "delete": _("supprimer")}
 
 
-def _permission_label(permission: Permission) -> str:
+def _permission_label(permission: Any) -> str:
     kind = permission.content_type
     model = kind.model_class()
     action = permission.codename.removesuffix(f"_{kind.model}")
@@ -42,10 +42,10 @@ def _permission_label(permission: Permission) -> str:
     return f"{kind.app_labeled_name.split(' | ')[0]} · {name} · {_ACTIONS.get(action, permission.name)}"
 
 
-def _group_label(group: Group) -> str:
+def _group_label(group: Any) -> str:
     """The name, and what a ready-made role is for."""
     purpose = purpose_of(group)
-    return f"{group.name} – {purpose}" if purpose else group.name
+    return f"{group.name} – {purpose}" if purpose else str(group.name)
 
 
 class AccountForm(UserChangeForm):  # type: ignore[misc]  # the theme ships no types

@@ -55,8 +55,8 @@ def test_site_goes_through_a_file_to_postgresql_and_back(site: Kept, postgresql:
     grown = Elsewhere(tmp_path / "grown", postgresql)
     run(grown, "restore", tmp_path / "one.zip")
     check(grown.told())
-    key = tmp_path / "key.txt"
-    key.write_text(f"# made by age-keygen\n{(identity := pyrage.x25519.Identity.generate())}\n")
+    identity = pyrage.x25519.Identity.generate()
+    (key := tmp_path / "key.txt").write_text(f"# made by age-keygen\n{identity}\n")
     run(grown, "backup", tmp_path / "two.age", "--recipient", identity.to_public())
     assert (tmp_path / "two.age").stat().st_mode & 0o077 == 0
     small = Elsewhere(tmp_path / "small", f"sqlite:///{tmp_path / 'small.db'}")

@@ -19,10 +19,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
         parser.add_argument(
-            "--recipient",
-            action="append",
-            default=[],
-            help="a public key of age (age1…): encrypt the file to it; may be given several times",
+            "--recipient", action="append", default=[], help="public key of age (age1…) to encrypt it to"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

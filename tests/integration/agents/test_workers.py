@@ -54,8 +54,7 @@ class PollTests(TestCase):
         IndexBuild.objects.exclude(pk=quick.pk).update(payload={"is_long": True})
         Job.objects.filter(pk=longer.pk).update(kind=JobKind.REBUILD)
         assert polled(0) == [long.pk, quick.pk]
-        # Another process's, whose number begins alike.
-        assert Job.objects.claim(longer.pk, f"{lease_owner()[:-9]}7:12345678")
+        assert Job.objects.claim(longer.pk, f"{lease_owner()[:-9]}7:12345678")  # another process's
         assert polled(0) == [long.pk, quick.pk]
         Job.objects.filter(pk=longer.pk).update(status=JobStatus.QUEUED, lease_owner="")
         assert Job.objects.claim(long.pk, lease_owner())

@@ -83,9 +83,8 @@ def steps(result: TurnResult) -> dict[str, str]:
 
 def claimed(conversation: Conversation, question: str, replaces: uuid.UUID | None = None) -> TurnRequest:
     """A turn that is claimed and not run yet."""
-    turn = claim_turn(
-        conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question=question, replaces=replaces
-    )
+    key = str(uuid.uuid4())
+    turn = claim_turn(conversation_id=conversation.pk, client_message_id=key, question=question, replaces=replaces)
     return TurnRequest.of(conversation, question, "fr", turn)
 
 

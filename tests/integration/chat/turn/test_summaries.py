@@ -162,8 +162,7 @@ class CoverageTests(TestCase):
         assert self.told() == [(SUMMARY_REQUEST, "until 3")]
 
     async def test_nothing_is_made_once_the_conversation_has_gone_on(self) -> None:
-        conversation = self.conversation
-        request = TurnRequest(conversation.deployment_id, "q1", "fr", self.turns[1].pk, conversation.pk)
+        request = TurnRequest(self.conversation.deployment_id, "q1", "fr", self.turns[1].pk, self.conversation.pk)
         await in_database(Deployment.objects.update, config_overlay={"summarise_exchanges": True})
         with scripted(), mock.patch("chat.runs.afterwards.LEAST_CHARACTERS", 0):
             await write_with_model(request, TurnResult())

@@ -156,14 +156,12 @@ class MigrationTests(TestCase):
 class IntegrityTests(TestCase):
     def test_what_lacks_its_file_or_its_point_is_told_and_fails(self) -> None:
         document = add_document(agent := make_agent())
-        out = run("check_integrity")
-        assert (out["documents_without_file"], [row["added"] for row in out["indexes"]]) == ({}, [0])
+        assert run("check_integrity")["documents_without_file"] == {}
         storage, store = document.file.storage, vector_store()
         stray = storage.save("ab/stray.md", ContentFile(b"nobody's"))
         storage.delete(document.file.name)
         alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
-        lost, *_others = contents(store, alias)
-        store.delete(alias, [lost])
+        store.delete(alias, list(contents(store, alias))[:1])
         fill(store, alias, 1)
         out = io.StringIO()
         with pytest.raises(CommandError, match=f"rebuild_agent_index {agent.slug}"):
