@@ -159,7 +159,7 @@ class IntegrityTests(TestCase):
         assert run("check_integrity")["documents_without_file"] == {}
         storage, store = document.file.storage, vector_store()
         stray = storage.save("ab/stray.md", ContentFile(b"nobody's"))
-        storage.delete(document.file.name)
+        storage.delete(str(document.file.name))
         alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
         store.delete(alias, list(contents(store, alias))[:1])
         fill(store, alias, 1)
