@@ -107,8 +107,10 @@ _recent: TtlCache[EffectiveConfig] = TtlCache("CONFIG_CACHE_SECONDS")
 
 
 def agent_setting(agent: Agent | None, name: str) -> Any:
-    """One knob for work that belongs to an agent (the site, without one) and to none of its deployments (indexing)."""
-    return _inherited(name, RuntimeSettings.load(), agent).value
+    """One knob for work that belongs to an agent (the site, without one): as its first desk has it (indexing)."""
+    desk = None if agent is None else agent.deployments.order_by("pk").first()
+    own = None if desk is None else desk.config_overlay.get(name)
+    return _inherited(name, RuntimeSettings.load(), agent).value if own is None else own
 
 
 def inherited_settings(agent: Agent | None = None) -> list[InheritedSetting]:

@@ -148,10 +148,6 @@ def masked(_value: str) -> str:
     return MASK
 
 
-def _rule(model: type[models.Model]) -> Logged | None:
-    return LOGGED.get(model._meta.label_lower)
-
-
 def _columns(model: type[models.Model], rule: Logged) -> list[str]:
     names = rule.columns.split() or [
         field.name for field in model._meta.concrete_fields if field.editable and not field.primary_key
@@ -160,7 +156,7 @@ def _columns(model: type[models.Model], rule: Logged) -> list[str]:
 
 
 def _may_log(sender: type[models.Model], action: int, **_kwargs: Any) -> bool:
-    rule = _rule(sender)
+    rule = LOGGED.get(sender._meta.label_lower)
     if rule is None or (rule.by_people and _person() is None):
         return False
     return rule.births or action == LogEntry.Action.UPDATE
@@ -197,7 +193,7 @@ class _LoggedUpdates(models.QuerySet[Any]):
     """A queryset that logs its updates, which send no signal. Rows that are made in bulk are the program's, and not logged."""
 
     def update(self, **changes: Any) -> int:
-        rule = _rule(self.model)
+        rule = LOGGED.get(self.model._meta.label_lower)
         columns = self.model._meta.concrete_fields
         changed = {field.name for field in columns if field.name in changes or field.attname in changes}
         names = sorted(changed.intersection(_columns(self.model, rule))) if rule else []

@@ -285,9 +285,8 @@ def _finish(job: Job, outcome: Outcome) -> None:
 
 
 def _queue_again(job: Job, moment: datetime, outcome: Outcome, **changes: Any) -> bool:
-    return bool(
-        _mine(job).update(status=JobStatus.QUEUED, not_before=moment, lease_owner="", **_told(outcome), **changes)
-    )
+    changes |= {"status": JobStatus.QUEUED, "not_before": moment, "lease_owner": "", **_told(outcome)}
+    return bool(_mine(job).update(**changes))
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:

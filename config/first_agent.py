@@ -1,6 +1,6 @@
 """The first agent in one page: its name and documents, their reading, a question to try, and its publication."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import messages
@@ -12,10 +12,10 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from agents.admin.deployments import FIRST_AGENT_RIGHTS
-from agents.admin_base import admin_page, admin_url, database_keys, require, require_no_limit
+from agents.admin_base import REFRESH_SECONDS, admin_page, admin_url, database_keys, require, require_no_limit
 from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
 from chat.staff.admin.simulator import prose
@@ -24,20 +24,21 @@ from knowledge.admin.documents import SeveralFilesField, report_refused, store_u
 from knowledge.indexing.jobs import enqueue_documents
 from knowledge.models import Document, DocumentStatus
 
-#: How often the page looks whether its documents have been read.
-_LOOK_SECONDS = 2
 
-
-class BeginForm(forms.Form):
-    name = forms.CharField(
-        label=gettext_lazy("Nom du guichet"),
-        max_length=200,
-        widget=UnfoldAdminTextInputWidget,
-        help_text=gettext_lazy("Celui que vos visiteurs verront : « Guide du personnel »."),
-    )
+class BeginForm(forms.ModelForm[Deployment]):
     uploads = SeveralFilesField(
         label=gettext_lazy("Documents"), help_text=gettext_lazy("PDF, DOCX, PPTX, XLSX, HTML, Markdown, texte ou CSV.")
     )
+
+    class Meta:
+        model, fields = Deployment, ("name", "audience", "welcome")
+        labels: ClassVar = {"name": gettext_lazy("Nom du guichet")}
+        help_texts: ClassVar = {"name": gettext_lazy("Celui que vos visiteurs verront : « Guide du personnel ».")}
+        widgets: ClassVar = {
+            "name": UnfoldAdminTextInputWidget,
+            "audience": UnfoldAdminSelectWidget,
+            "welcome": UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        }
 
 
 class QuestionForm(forms.Form):
@@ -62,20 +63,20 @@ def first_agent(request: HttpRequest) -> HttpResponse:
         messages.success(request, _("La page est publiée."))
         return HttpResponseRedirect(request.get_full_path())
     form = QuestionForm(request.POST or None)
-    answer = _tried(request, deployment, form) if request.method == "POST" else {}
-    return _page(request, deployment=deployment, form=form, **_reading(deployment.agent), **answer)
+    read = _reading(deployment.agent)
+    return _page(request, deployment=deployment, form=form, **read, **_tried(request, deployment, form))
 
 
 def _begin(request: HttpRequest) -> HttpResponse:
-    form = BeginForm(request.POST or None, request.FILES or None)
+    # Nobody reads it before it is published.
+    form = BeginForm(request.POST or None, request.FILES or None, instance=Deployment(is_active=False))
     if request.method != "POST" or not form.is_valid():
         return _page(request, form=form)
-    name = form.cleaned_data["name"]
-    slug = _free_slug(name)
+    deployment = form.save(commit=False)
+    deployment.slug = _free_slug(deployment.name)
     with transaction.atomic():
-        agent = Agent.objects.create(slug=slug, name=name)
-        # Nobody reads it before it is published.
-        deployment = Deployment.objects.create(slug=slug, name=name, agent=agent, is_active=False)
+        deployment.agent = agent = Agent.objects.create(slug=deployment.slug, name=deployment.name)
+        deployment.save()
     due, _unchanged, report = store_uploads(agent=agent, files=form.cleaned_data["uploads"], category=None)
     report_refused(request, report)
     if due:
@@ -87,8 +88,7 @@ def _free_slug(name: str) -> str:
     """Of the name, with a number where it is taken."""
     base = slugify(name)[:70] or "agent"
     taken = {slug for model in (Agent, Deployment) for slug in model.objects.values_list("slug", flat=True)}
-    names = (base, *(f"{base}-{number}" for number in range(2, len(taken) + 3)))
-    return next(slug for slug in names if slug not in taken)
+    return next(slug for slug in (base, *(f"{base}-{n}" for n in range(2, len(taken) + 3))) if slug not in taken)
 
 
 def _reading(agent: Agent) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _reading(agent: Agent) -> dict[str, Any]:
     done = {DocumentStatus.INDEXED, DocumentStatus.FAILED}
     return {
         "documents": documents,
-        "refresh_seconds": 0 if done.issuperset(states) else _LOOK_SECONDS,
+        "refresh_seconds": 0 if done.issuperset(states) else REFRESH_SECONDS,
         "is_ready": DocumentStatus.INDEXED in states,
     }
 

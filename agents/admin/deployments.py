@@ -56,7 +56,7 @@ class SettingsForm(forms.ModelForm[Any]):
         stored = getattr(self.instance, self.column)
         values = stored if isinstance(stored, dict) else {}
         self.initial = {**values, **self.initial}
-        self.hidden = {name: values.get(name) for name in hidden_knobs() if self.fields.pop(name, None)}
+        self.hidden = {name: values.get(name) for name in hidden_knobs(self.instance) if self.fields.pop(name, None)}
         measured = measured_thresholds()
         for setting in self.inherited():
             if field := self.fields.get(setting.name):
@@ -76,7 +76,7 @@ class SettingsForm(forms.ModelForm[Any]):
         given = cleaned | self.hidden
         values = {name: given[name] for name in self.knobs if given.get(name) not in (None, "")}
         setattr(self.instance, self.column, values)
-        if values.get("verify_answers") and self._fails_the_verifier(values):
+        if cleaned.get("verify_answers") and self._fails_the_verifier(values):
             said = _("Ce modèle a échoué à juger des paires de questions : voyez « Vérifier le modèle de langage ».")
             self.add_error("verify_answers", said)
         return cleaned
@@ -87,8 +87,7 @@ class SettingsForm(forms.ModelForm[Any]):
         llm = language_model()
         model = values.get("llm_model") or above or (llm.default_model if llm else "")
         checks = Job.objects.filter(kind=JobKind.MODEL_CHECK, status=JobStatus.DONE, report__model=model)
-        last = checks.order_by("-pk").first()
-        rows = last.report["rows"] if last else []
+        rows = last.report["rows"] if (last := checks.order_by("-pk").first()) else []
         return any(row["check"] == VERIFIER_CHECK and not row["passed"] for row in rows)
 
 
@@ -171,8 +170,10 @@ FIRST_AGENT_RIGHTS = tuple(
 )
 
 
-def hidden_knobs() -> frozenset[str]:
-    """What no form asks for; it is kept as it is."""
+def hidden_knobs(row: Any) -> frozenset[str]:
+    """What the form of a row does not ask for, and keeps as it is."""
+    if isinstance(row, Agent) and row.only_desk():
+        return frozenset(KNOBS)
     return OF_A_MODEL if language_model() is None else frozenset()
 
 
@@ -201,7 +202,7 @@ class SettingsAdmin(StaffAdmin):
         return shown
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        sets, hidden = super().get_fieldsets(request, obj), hidden_knobs()
+        sets, hidden = super().get_fieldsets(request, obj), hidden_knobs(obj)
         return [each for each in sets if not hidden.issuperset(each[1]["fields"])]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
@@ -223,7 +224,6 @@ class AgentAdmin(SettingsAdmin):
     change_form_template = "admin/agents/agent/change_form.html"
     list_display = ("name", "slug", "indexing_method")
     list_filter = ("indexing_method",)
-    list_select_related = False
     search_fields = ("name", "slug", "description")
     #: An agent's identifier names its index: it is chosen once.
     readonly_fields = ("slug",)
@@ -279,10 +279,7 @@ class SpecialistInline(StaffInline):
 
 
 #: What a desk says and shows, before everything finer.
-_OF_A_DESK = (
-    *("welcome", "suggestions", "presentation", "contact", "guard_rail_message", "guard_rail_threshold"),
-    "logo_file",
-)
+_OF_A_DESK = "welcome suggestions presentation contact guard_rail_message guard_rail_threshold logo_file".split()
 _APPEARANCE = "without_logo accent organisation notice legal_url name_en welcome_en notice_en".split()
 
 

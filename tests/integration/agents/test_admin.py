@@ -8,6 +8,7 @@ from django.test import TestCase
 
 from agents.admin.deployments import setting_fieldsets
 from agents.admin_base import admin_url
+from agents.effective import agent_setting
 from agents.models import Agent, Deployment, RuntimeSettings
 from agents.settings import KNOBS, setting_fields
 from tests.admin_pages import client_of, make_staff, superuser_client
@@ -56,6 +57,7 @@ class AgentFormTest(TestCase):
     def test_who_may_only_look_reads_what_is_set_and_nothing_of_what_is_inherited(self) -> None:
         agent = make_agent(match_count=7, tool_mode="local")
         deployment = make_deployment(agent, config_overlay={"max_rounds": 4, "indexing_method": "legacy"})
+        make_deployment(agent, slug="another")
         reader = client_of(make_staff("agents.view_agent", "agents.view_deployment", "agents.view_runtimesettings"))
         page = reader.get(admin_url(Agent, "change", agent.pk)).content.decode()
         assert "Passages recherchés" in page
@@ -64,6 +66,19 @@ class AgentFormTest(TestCase):
         page = reader.get(admin_url(Deployment, "change", deployment.pk)).content.decode()
         assert "legacy" in page
         assert reader.get(admin_url(RuntimeSettings, "change", 1)).status_code == 200
+
+    def test_the_only_desk_of_an_agent_has_its_settings_and_a_second_one_divides_them(self) -> None:
+        agent, client = make_agent(match_count=7), superuser_client()
+        desk = make_deployment(agent, config_overlay={"page_refresh_hours": 3})
+        address = admin_url(Agent, "change", agent.pk)
+        page = client.get(address)
+        self.assertContains(page, admin_url(Deployment, "change", desk.pk))
+        self.assertNotContains(page, 'name="match_count"')
+        client.post(address, dict(form_of(page), name="Autre"))
+        assert (fresh(agent).name, fresh(agent).settings) == ("Autre", agent.settings)
+        make_deployment(agent, slug="another", config_overlay={"page_refresh_hours": 5})
+        self.assertContains(client.get(address), 'name="match_count"')
+        assert agent_setting(fresh(agent), "page_refresh_hours") == 3
 
 
 class DeploymentFormTest(TestCase):
@@ -115,13 +130,8 @@ class DeploymentFormTest(TestCase):
 
     def test_a_deployment_can_be_added_with_settings_whose_values_are_checked(self) -> None:
         address = admin_url(Deployment, "add")
-        data = dict(
-            form_of(self.client.get(address)),
-            name="Site public",
-            slug="public",
-            agent=self.deployment.agent_id,
-            guard_rail_threshold="0.3",
-        )
+        typed = {"name": "Site public", "slug": "public", "guard_rail_threshold": "0.3"}
+        data = form_of(self.client.get(address)) | typed | {"agent": self.deployment.agent_id}
         refused = self.client.post(address, {**data, "match_count": "51"})
         assert list(refused.context["adminform"].form.errors) == ["match_count"]
         response = self.client.post(address, data)
@@ -130,13 +140,9 @@ class DeploymentFormTest(TestCase):
 
 
 class RuntimeSettingsTest(TestCase):
-    def test_the_list_is_the_form(self) -> None:
-        response = superuser_client().get(admin_url(RuntimeSettings, "changelist"))
-        self.assertRedirects(response, admin_url(RuntimeSettings, "change", 1))
-
-    def test_looking_writes_nothing_and_saving_writes_the_one_row(self) -> None:
+    def test_the_list_is_the_form_and_looking_writes_nothing_and_saving_the_one_row(self) -> None:
         client, address = superuser_client(), admin_url(RuntimeSettings, "change", 1)
-        page = client.get(address)
+        page = client.get(admin_url(RuntimeSettings, "changelist"), follow=True)
         assert not RuntimeSettings.objects.exists()
         response = client.post(address, dict(form_of(page), match_count="8"))
         assert response.status_code == 302

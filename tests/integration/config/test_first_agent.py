@@ -4,7 +4,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import TestCase
 from django.urls import reverse
 
-from agents.models import Agent, AgentLimit
+from agents.models import AgentLimit, Deployment
 from knowledge.models import Document
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.doors.admin import in_role
@@ -25,9 +25,10 @@ class FirstAgentTest(TestCase):
     def test_unreadable_file_is_told_and_same_name_gets_a_number(self) -> None:
         make_agent(slug="guide")
         file = SimpleUploadedFile("a.exe", b"MZ")
-        page = superuser_client().post(_PAGE, {"name": "Guide", "uploads": file}, follow=True)
+        typed = {"name": "Guide", "audience": "signed_in", "welcome": "Bonjour.", "uploads": file}
+        page = superuser_client().post(_PAGE, typed, follow=True)
         assert "a.exe" in page.content.decode()
-        assert Agent.objects.filter(slug="guide-2").exists()
+        assert Deployment.objects.get(slug="guide-2", audience="signed_in", welcome="Bonjour.").is_active is False
         assert not Document.objects.exists()
         assert "Publier" not in page.content.decode()
 

@@ -14,13 +14,7 @@ MODULES = sorted(
     for path in FOLDER.rglob("*.py")
     if path.name != "__init__.py"
 )
-PAGES = [
-    ROOT / "Makefile",
-    *ROOT.glob("*.md"),
-    *ROOT.glob("docs/**/*.md"),
-    *FOLDER.rglob("*.md"),
-    *FOLDER.rglob("*.py"),
-]
+PAGES = [ROOT / "Makefile", *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *FOLDER.rglob("*.[mp][dy]")]
 
 
 def named_in(page: Path) -> set[str]:
