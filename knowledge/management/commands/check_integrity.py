@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.core.management.base import CommandError
+from tqdm import tqdm
 
 from agents.models import Agent
 from knowledge.indexing.path import stored_files
@@ -25,13 +26,12 @@ class Command(JsonCommand):
         without_row = sorted(stored - named.keys())
         indexes = [
             {"agent": agent.slug, "method": method, **preview_rebuild(agent=agent, method=method)}
-            for agent in Agent.objects.order_by("slug")
+            for agent in tqdm(Agent.objects.order_by("slug"), unit="agent", disable=None)
             for method in sorted(agent.methods_in_use())
         ]
-        told = {"documents_without_file": missing, "files_without_row": without_row, "indexes": indexes}
         self.tell(
             options,
-            told,
+            {"documents_without_file": missing, "files_without_row": without_row, "indexes": indexes},
             [
                 *(f"The file of the document {name!r} is missing: {file}" for file, name in missing.items()),
                 f"{len(named)} files of documents, {len(missing)} missing; {len(without_row)} files without a row",

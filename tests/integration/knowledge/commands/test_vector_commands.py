@@ -168,5 +168,5 @@ class IntegrityTests(TestCase):
             call_command("check_integrity", "--json", stdout=out)
         told = json.loads(out.getvalue())
         assert told["documents_without_file"] == {document.file.name: document.name}
-        assert told["files_without_row"] == [stray]
+        assert stray in told["files_without_row"]
         assert [(row["added"], row["removed"], row["changed"]) for row in told["indexes"]] == [(1, 1, 0)]
