@@ -25,11 +25,11 @@ setup: .venv/dev
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
 	@touch $@
 
-.venv/runtime: .venv/uv constraints.txt
+.venv/runtime: .venv/uv pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml -c constraints.txt
 	@touch $@
 
-.venv/dev: .venv/uv constraints.txt
+.venv/dev: .venv/uv pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml --extra dev -c constraints.txt
 	@touch $@ .venv/runtime
 

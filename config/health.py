@@ -126,16 +126,9 @@ class Readiness:
 @cache
 def readiness() -> Readiness:
     """Of this process."""
-    return Readiness(
-        [
-            Part("database", _database, is_required=True),
-            Part("vector_store", _vector_store, is_required=True),
-            Part("broker", _broker),
-            Part("redis", _redis),
-            Part("worker", worker_detail),
-            Part("model", _model),
-        ]
-    )
+    required = (Part("database", _database, is_required=True), Part("vector_store", _vector_store, is_required=True))
+    others = {"broker": _broker, "redis": _redis, "worker": worker_detail, "model": _model}
+    return Readiness([*required, *(Part(name, look) for name, look in others.items())])
 
 
 def _database() -> Detail:
@@ -238,11 +231,8 @@ class JobCollector(Collector):
 def _job_figures() -> Iterator[GaugeMetricFamily]:
     failed = Job.objects.filter(status__in=JOB_FAILURES).count()
     yield GaugeMetricFamily("repondant_jobs_failed", "Failed jobs that staff have not dealt with.", value=failed)
-    yield GaugeMetricFamily(
-        "repondant_jobs_waiting_seconds",
-        "How long the oldest job that could begin has waited for a worker.",
-        value=waiting_seconds(),
-    )
+    waits = "How long the oldest job that could begin has waited for a worker."
+    yield GaugeMetricFamily("repondant_jobs_waiting_seconds", waits, value=waiting_seconds())
     yield GaugeMetricFamily("repondant_workers", "Workers that live.", value=len(worker_state().alive))
 
 

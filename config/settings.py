@@ -23,6 +23,8 @@ django_stubs_ext.monkeypatch()
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 environ.Env.read_env(BASE_DIR / ".env")
+# An empty value is not set (but for this one: never).
+env.ENVIRON = {name: value for name, value in os.environ.items() if value or name == "OCR_COMMAND"}
 
 # --- Where things are kept -------------------------------------------------------------------------------------------
 
@@ -74,6 +76,7 @@ INSTALLED_APPS = [
     "faqs",
     "tools_registry",
     "chat",
+    "config.SiteConfig",
 ]
 
 MIDDLEWARE = [
@@ -228,8 +231,7 @@ VECTOR_STORES["default"] = VECTOR_STORES["qdrant" if QDRANT_URL else "table"]
 # --- Memory guard ----------------------------------------------------------------------------------------------------
 
 #: A similarity for the whole site, below what staff set and above the embedding model's profile. Empty: the profile's.
-_memory_threshold = env.str("MEMORY_SIMILARITY_THRESHOLD", default="")
-MEMORY_SIMILARITY_THRESHOLD = float(_memory_threshold) if _memory_threshold else None
+MEMORY_SIMILARITY_THRESHOLD = env.float("MEMORY_SIMILARITY_THRESHOLD", default=None)
 #: The SQLite file that `import_memory` reads and `export_memory` writes where none is named.
 MEMORY_DB_PATH = env.str("MEMORY_DB_PATH", default="") or str(DATA_DIR / "agents_memory.db")
 
@@ -452,9 +454,8 @@ MFA_TOTP_TOLERANCE = 1
 MFA_ALLOW_UNVERIFIED_EMAIL = True
 MFA_FORMS = {"authenticate": "chat.access.sign_in.CodeForm"}
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
-    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": f"django.contrib.auth.password_validation.{name}Validator"}
+    for name in ("UserAttributeSimilarity", "MinimumLength", "CommonPassword")
 ]
 
 # --- Security --------------------------------------------------------------------------------------------------------
@@ -466,8 +467,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=0) if BEHIND_TLS else 0
 #: Sending people from HTTP to TLS is the proxy's; subdomains and lists of browsers are for the domain's owner.
 SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W005", "security.W021"]
-if BEHIND_TLS:
-    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
 #: Web processes of `serve`. With several, each takes 250 MB with the fast embedding model, and their parent 130 MB.
 WEB_PROCESSES = env.int("WEB_PROCESSES", default=1)
 #: `/metrics` answers staff sessions, and requests that bear this token; without one, staff only.
