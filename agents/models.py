@@ -124,10 +124,10 @@ class Agent(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def only_desk(self) -> "Deployment | None":
-        """The desk whose form holds all settings: those of an agent that answers in no other."""
-        desks = self.deployments.all()[:2]
-        return desks[0] if len(desks) == 1 and not self.specialties.exists() else None
+    def settings_deployment(self) -> "Deployment | None":
+        """The deployment whose form has all settings: the only one of an agent that sets nothing itself."""
+        found = [] if self.settings else self.deployments.all()[:2]
+        return found[0] if len(found) == 1 and not self.specialties.exists() else None
 
     def methods_in_use(self) -> set[IndexingMethod]:
         """Every method that this agent or one of its deployments reads: each has a collection of its own."""

@@ -69,9 +69,8 @@ def backup(file: Path, advance: OnRows, recipients: Sequence[str] = ()) -> list[
     except pyrage.RecipientError as error:
         raise BackupError(f"a recipient is not a public key of age (age1…): {error}") from error
     with tempfile.TemporaryDirectory(dir=file.absolute().parent) as folder:
-        rows = Path(folder) / _ROWS
+        rows, part = Path(folder) / _ROWS, Path(folder) / file.name
         _migrate(f"sqlite:///{rows}")
-        part = Path(folder) / file.name
         with _database(_SOURCE, connections.settings[DEFAULT_DB_ALIAS]), _database(_DESTINATION, _sqlite(rows)):
             _copy(_SOURCE, _DESTINATION, advance)
             names = sorted(set(Document.objects.using(_DESTINATION).exclude(file="").values_list("file", flat=True)))
@@ -84,7 +83,8 @@ def backup(file: Path, advance: OnRows, recipients: Sequence[str] = ()) -> list[
         if keys:
             plain, part = part, Path(folder) / "encrypted"
             part.touch(mode=0o600)
-            pyrage.encrypt_file(str(plain), str(part), keys)
+            with plain.open("rb") as source, part.open("wb") as target:  # `encrypt_file` hides a failed last write
+                pyrage.encrypt_io(source, target, keys)
         _require_new(file)
         part.rename(file)
     return missing

@@ -17,7 +17,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, U
 from agents.admin.deployments import FIRST_AGENT_RIGHTS
 from agents.admin_base import REFRESH_SECONDS, admin_page, admin_url, database_keys, require, require_no_limit
 from agents.errors import ApplicationError
-from agents.models import Agent, Deployment
+from agents.models import Agent, Audience, Deployment
 from chat.staff.admin.simulator import prose
 from chat.staff.simulator import Trial
 from knowledge.admin.documents import SeveralFilesField, report_refused, store_uploads
@@ -26,6 +26,9 @@ from knowledge.models import Document, DocumentStatus
 
 
 class BeginForm(forms.ModelForm[Deployment]):
+    audience = forms.ChoiceField(
+        label=gettext_lazy("Public"), choices=Audience.choices[:2], widget=UnfoldAdminSelectWidget
+    )
     uploads = SeveralFilesField(
         label=gettext_lazy("Documents"), help_text=gettext_lazy("PDF, DOCX, PPTX, XLSX, HTML, Markdown, texte ou CSV.")
     )
@@ -36,7 +39,6 @@ class BeginForm(forms.ModelForm[Deployment]):
         help_texts: ClassVar = {"name": gettext_lazy("Celui que vos visiteurs verront : « Guide du personnel ».")}
         widgets: ClassVar = {
             "name": UnfoldAdminTextInputWidget,
-            "audience": UnfoldAdminSelectWidget,
             "welcome": UnfoldAdminTextareaWidget(attrs={"rows": 2}),
         }
 
@@ -95,10 +97,9 @@ def _reading(agent: Agent) -> dict[str, Any]:
     """The documents, whether all are done with, and whether one can be asked."""
     documents = list(Document.objects.filter(agent=agent).order_by("name"))
     states = [document.status for document in documents]
-    done = {DocumentStatus.INDEXED, DocumentStatus.FAILED}
     return {
         "documents": documents,
-        "refresh_seconds": 0 if done.issuperset(states) else REFRESH_SECONDS,
+        "refresh_seconds": 0 if {DocumentStatus.INDEXED, DocumentStatus.FAILED}.issuperset(states) else REFRESH_SECONDS,
         "is_ready": DocumentStatus.INDEXED in states,
     }
 
@@ -121,5 +122,4 @@ def _page(request: HttpRequest, **context: Any) -> HttpResponse:
     if deployment is not None:
         context["public_page"] = request.build_absolute_uri(reverse("chat-deployment", args=[deployment.slug]))
         context["add_url"] = admin_url(Document, "add", agent=deployment.agent_id)
-        context["deployment_url"] = admin_url(Deployment, "change", deployment.pk)
     return admin_page(request, "admin/first_agent.html", model=Deployment, title=_("Ajouter un guichet"), **context)

@@ -20,19 +20,19 @@ class KnowledgeError(ApplicationError):
     default_message = _("La base de connaissances n’a pas pu être utilisée.")
 
 
-class _PassingError(KnowledgeError):
+class _RetryableError(KnowledgeError):
     """What may pass by itself: another try can succeed."""
 
     status = 503
     retryable = True
 
 
-class EmbeddingUnavailableError(_PassingError):
+class EmbeddingUnavailableError(_RetryableError):
     code = "embedding_unavailable"
     default_message = _("Le modèle d’embedding est indisponible. Réessayez dans un instant.")
 
 
-class MachineTroubleError(_PassingError):
+class MachineTroubleError(_RetryableError):
     """The machine, not the file, is at fault: it lacks space or file descriptors."""
 
     code = "machine_trouble"
@@ -62,7 +62,7 @@ class EmbeddingMismatchError(KnowledgeError):
     )
 
 
-class VectorStoreUnavailableError(_PassingError):
+class VectorStoreUnavailableError(_RetryableError):
     code = "vector_store_unavailable"
     default_message = _("La base vectorielle est indisponible. Réessayez dans un instant.")
 
@@ -84,7 +84,7 @@ class UnreadableDocumentError(KnowledgeError):
     default_message = _("Ce document est illisible.")
 
 
-class PagePictureError(_PassingError):
+class PagePictureError(_RetryableError):
     """A page of a document that cannot be drawn within its limits, or not now."""
 
     code = "page_picture"
@@ -98,7 +98,7 @@ class PageRefusedError(KnowledgeError):
     default_message = _("Cette adresse ne peut pas être lue.")
 
 
-class PageUnavailableError(_PassingError):
+class PageUnavailableError(_RetryableError):
     """A page whose server is down, slow or overloaded."""
 
     code = "page_unavailable"

@@ -54,9 +54,10 @@ class SettingsForm(forms.ModelForm[Any]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         stored = getattr(self.instance, self.column)
-        values = stored if isinstance(stored, dict) else {}
-        self.initial = {**values, **self.initial}
-        self.hidden = {name: values.get(name) for name in hidden_knobs(self.instance) if self.fields.pop(name, None)}
+        self.stored = stored if isinstance(stored, dict) else {}
+        self.initial = {**self.stored, **self.initial}
+        for name in hidden_knobs(self.instance):
+            self.fields.pop(name, None)
         measured = measured_thresholds()
         for setting in self.inherited():
             if field := self.fields.get(setting.name):
@@ -73,7 +74,8 @@ class SettingsForm(forms.ModelForm[Any]):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        given = cleaned | self.hidden
+        # What was not asked for when the page was opened stays as it is.
+        given = self.stored | {name: cleaned[name] for name in cleaned if self.add_prefix(name) in self.data}
         values = {name: given[name] for name in self.knobs if given.get(name) not in (None, "")}
         setattr(self.instance, self.column, values)
         if cleaned.get("verify_answers") and self._fails_the_verifier(values):
@@ -172,7 +174,7 @@ FIRST_AGENT_RIGHTS = tuple(
 
 def hidden_knobs(row: Any) -> frozenset[str]:
     """What the form of a row does not ask for, and keeps as it is."""
-    if isinstance(row, Agent) and row.only_desk():
+    if isinstance(row, Agent) and row.settings_deployment():
         return frozenset(KNOBS)
     return OF_A_MODEL if language_model() is None else frozenset()
 
@@ -306,18 +308,13 @@ class DeploymentAdmin(SettingsAdmin):
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         script = request.build_absolute_uri(reverse("widget-script")) if row is not None and row.origins else ""
-        chat_page = _chat_page(row) if row is not None else ""
-        return super().page_context(request, row) | {"chat_page": chat_page, "widget_script": script}
+        return super().page_context(request, row) | {"widget_script": script}
 
     @admin.display(description=_("page de conversation"), ordering="slug")
     def page(self, deployment: Deployment) -> str:
-        return link(_chat_page(deployment), f"/d/{deployment.slug}/")
+        return link(reverse("chat-deployment", args=[deployment.slug]), f"/d/{deployment.slug}/")
 
     agent_link = linked("agent", _("agent"), ordering="agent__name")
-
-
-def _chat_page(deployment: Deployment) -> str:
-    return reverse("chat-deployment", args=[deployment.slug])
 
 
 @admin.register(RuntimeSettings)

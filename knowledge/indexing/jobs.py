@@ -244,12 +244,12 @@ def refresh_now(source: WebSource, *, report: IndexReport, on_progress: OnProgre
 def enqueue_due_refreshes() -> int:
     """Queue a refresh of every due source; returns how many."""
     count = 0
-    for source in WebSource.objects.filter(is_active=True).select_related("agent"):
-        due = next_reading(source)
+    sources = WebSource.objects.filter(is_active=True).select_related("agent")
+    for source in [each for each in sources if (due := next_reading(each)) and due <= timezone.now()]:
         # Of several workers one moves the time on, and queues.
         same = WebSource.objects.filter(pk=source.pk, checked_at=source.checked_at)
         with transaction.atomic():
-            if due and due <= timezone.now() and same.update(checked_at=timezone.now()):
+            if same.update(checked_at=timezone.now()):
                 enqueue_refresh(source)
                 count += 1
     return count

@@ -35,14 +35,24 @@ function offerSettingSearch() {
   groups[0].before(offer.content);
   const field = document.getElementById("find-setting");
   const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+  const textOf = (row) => {
+    const copy = row.cloneNode(true);
+    for (const each of copy.querySelectorAll("select")) each.remove();
+    return plain(copy.textContent);
+  };
   field.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
   field.addEventListener("input", () => {
     const words = plain(field.value.trim());
     for (const group of groups) {
       const rows = [...group.querySelectorAll(".form-row")];
-      for (const row of rows) row.hidden = !plain(row.textContent).includes(words);
+      const details = group.querySelector("details");
+      const isNamed = plain(details?.querySelector("summary")?.textContent ?? "").includes(words);
+      for (const row of rows) row.hidden = !isNamed && !textOf(row).includes(words);
       group.hidden = rows.every((row) => row.hidden);
-      group.querySelector("details")?.toggleAttribute("open", Boolean(words) && !group.hidden);
+      // What a person opened stays open when the search is emptied.
+      if (!words) details?.toggleAttribute("open", details.open && !details.dataset.found);
+      else if (details && !group.hidden && !details.open) details.open = details.dataset.found = true;
+      if (!words) delete details?.dataset.found;
     }
     document.getElementById("no-setting").hidden = groups.some((group) => !group.hidden);
   });

@@ -68,17 +68,18 @@ class AgentFormTest(TestCase):
         assert reader.get(admin_url(RuntimeSettings, "change", 1)).status_code == 200
 
     def test_the_only_desk_of_an_agent_has_its_settings_and_a_second_one_divides_them(self) -> None:
-        agent, client = make_agent(match_count=7), superuser_client()
-        desk = make_deployment(agent, config_overlay={"page_refresh_hours": 3})
+        agent, client = make_agent(settings={}), superuser_client()
+        desk = make_deployment(agent, is_active=False, config_overlay={"page_refresh_hours": 3})
         address = admin_url(Agent, "change", agent.pk)
-        page = client.get(address)
+        self.assertNotContains(page := client.get(address), 'name="match_count"')
         self.assertContains(page, admin_url(Deployment, "change", desk.pk))
-        self.assertNotContains(page, 'name="match_count"')
-        client.post(address, dict(form_of(page), name="Autre"))
-        assert (fresh(agent).name, fresh(agent).settings) == ("Autre", agent.settings)
+        assert agent_setting(agent, "page_refresh_hours") == 3
         make_deployment(agent, slug="another", config_overlay={"page_refresh_hours": 5})
+        Agent.objects.update(settings={"match_count": 7})
         self.assertContains(client.get(address), 'name="match_count"')
-        assert agent_setting(fresh(agent), "page_refresh_hours") == 3
+        client.post(address, dict(form_of(page), name="Autre"))  # As it was opened before.
+        assert (fresh(agent).name, agent.settings) == ("Autre", {"match_count": 7})
+        assert agent_setting(agent, "page_refresh_hours") == 5
 
 
 class DeploymentFormTest(TestCase):

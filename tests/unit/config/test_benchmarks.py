@@ -14,7 +14,8 @@ MODULES = sorted(
     for path in FOLDER.rglob("*.py")
     if path.name != "__init__.py"
 )
-PAGES = [ROOT / "Makefile", *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *FOLDER.rglob("*.[mp][dy]")]
+PAGES = [ROOT / "Makefile", *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+PAGES += [*FOLDER.rglob("*.md"), *FOLDER.rglob("*.py")]
 
 
 def named_in(page: Path) -> set[str]:

@@ -36,13 +36,11 @@ def test_commands_and_metrics_exist() -> None:
 
 
 #: A site on which everything is wrong, as its environment says it.
-WRONG = {"DJANGO_SETTINGS_MODULE": "config.settings", "SECRET_KEY": "short", "DEBUG": "True", "DATABASE_URL": ""} | {
+WRONG = {"DJANGO_SETTINGS_MODULE": "config.settings", "SECRET_KEY": "short", "DEBUG": "True"} | {
+    **dict.fromkeys(("DATABASE_URL", "REDIS_URL", "METRICS_TOKEN", "TRUSTED_PROXIES"), ""),
     "ALLOWED_HOSTS": "localhost",
     "RATE_LIMITS": "False",
     "WEB_PROCESSES": "2",
-    "REDIS_URL": "",
-    "METRICS_TOKEN": "",
-    "TRUSTED_PROXIES": "",
     "TURN_TIMEOUT_SECONDS": "1",
     "TOOL_SECRET_CRM": "s3cret",
 }

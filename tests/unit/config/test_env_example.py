@@ -38,7 +38,7 @@ def test_example_lists_exactly_the_variables_that_settings_read() -> None:
 def test_example_shows_the_defaults_of_settings() -> None:
     listed = _variables_listed()
     literal = {
-        name: str(default.value)
+        name: "" if default.value is None else str(default.value)
         for name, default in _variables_read(SETTINGS.read_text(encoding="utf-8")).items()
         if isinstance(default, ast.Constant)
     }
