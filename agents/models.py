@@ -126,7 +126,7 @@ class Agent(models.Model):
 
     def settings_deployment(self) -> "Deployment | None":
         """The deployment whose form has all settings: the only one of an agent that sets nothing itself."""
-        found = [] if self.settings else self.deployments.all()[:2]
+        found = [] if self.settings else list(self.deployments.all()[:2])
         return found[0] if len(found) == 1 and not self.specialties.exists() else None
 
     def methods_in_use(self) -> set[IndexingMethod]:

@@ -282,7 +282,7 @@ class SpecialistInline(StaffInline):
 
 #: What a desk says and shows, before everything finer.
 _OF_A_DESK = "welcome suggestions presentation contact guard_rail_message guard_rail_threshold logo_file".split()
-_APPEARANCE = "without_logo accent organisation notice legal_url name_en welcome_en notice_en".split()
+_APPEARANCE = tuple("without_logo accent organisation notice legal_url name_en welcome_en notice_en".split())
 
 
 @admin.register(Deployment)
