@@ -131,7 +131,9 @@ def _pinned(request: httpx2.Request, addresses: Sequence[str], reach: Reach) -> 
     """The request to the checked address, under the host's own name. One internal address refuses them all."""
     host = host_of(request.url, reach.error)
     if host not in _lowered(reach.internal) and not all(map(is_public, addresses)):
-        said = gettext("L’hôte %(host)s a une adresse interne : l’exploitation doit le permettre.")
+        said = gettext(
+            "L’hôte %(host)s a une adresse interne : l’exploitation doit le permettre (TOOL_INTERNAL_HOSTS, URL_INTERNAL_HOSTS)."
+        )
         raise reach.error(said % {"host": host})
     request.extensions = {**request.extensions, "sni_hostname": _name(request.url)}
     request.url = request.url.copy_with(host=addresses[0])

@@ -242,9 +242,8 @@ def review_stale_answers(before: Mapping[int, tuple[int, str]]) -> int:
 
 def record_served(learned_id: int) -> None:
     """Count an answer that was given."""
-    LearnedResponse.objects.filter(pk=learned_id).update(
-        times_served=F("times_served") + 1, last_served_at=timezone.now()
-    )
+    served = LearnedResponse.objects.filter(pk=learned_id)
+    served.update(times_served=F("times_served") + 1, last_served_at=timezone.now())
 
 
 def _release_groups(keys: Iterable[int]) -> None:

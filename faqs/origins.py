@@ -32,6 +32,8 @@ STALE = f"({_LOST_PASSAGE.format(owner='entry_id', answers='responses')} OR {_LO
 #: The same for a validated answer.
 STALE_ANSWER = _LOST_PASSAGE.format(owner="answer_id", answers="faqs_learnedresponse")
 
+#: As far as a passage is shown with those beside it, in passages.
+_BESIDE = 2
 #: The type of a source that is one of the answers of its passage, not the passage's text.
 _QA_PAIR = "qa_pair"
 
@@ -121,10 +123,11 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
             return None
         with_units = source.get("type") == _QA_PAIR
         used = [unit.get("answer") for unit in chunk.units]
-        if text not in (used if with_units else [chunk.content]):
+        if text not in used if with_units else chunk.content not in str(text):
             return None
-        mark = chunk.marks_units if with_units else chunk.marks_text
-        origins[chunk.pk, with_units, None] = Origin(chunk_id=chunk.pk, with_units=with_units, fingerprint=mark)
+        for each in [chunk] if with_units else _shown_with(chunk, str(text)):
+            mark = each.marks_units if with_units else each.marks_text
+            origins[each.pk, with_units, None] = Origin(chunk_id=each.pk, with_units=with_units, fingerprint=mark)
     return list(origins.values())
 
 
@@ -142,13 +145,9 @@ def keep_passages(response: LearnedResponse, origins: Iterable[Origin]) -> None:
 def _store(origins: Iterable[Origin], **owner: int) -> None:
     Origin.objects.bulk_create(
         Origin(
-            chunk_id=each.chunk_id,
-            learned_id=each.learned_id,
-            with_units=each.with_units,
-            fingerprint=each.fingerprint,
-            **owner,
+            chunk_id=o.chunk_id, learned_id=o.learned_id, with_units=o.with_units, fingerprint=o.fingerprint, **owner
         )
-        for each in origins
+        for o in origins
     )
 
 
@@ -157,8 +156,7 @@ def accept_origins(*, entries: Sequence[int] = (), answers: Sequence[int] = ()) 
     origins = list(Origin.objects.filter(models.Q(entry__in=entries) | models.Q(answer__in=answers)))
     chunks = _passages({origin.chunk_id for origin in origins if origin.chunk_id is not None})
     learned = _answers({origin.learned_id for origin in origins if origin.learned_id is not None})
-    present: list[Origin] = []
-    missing: list[Origin] = []
+    present, missing = list[Origin](), list[Origin]()
     for origin in origins:
         chunk, answer = chunks.get(origin.chunk_id or 0), learned.get(origin.learned_id or 0)
         if chunk is not None:
@@ -179,18 +177,27 @@ class _Passage:
     """A passage now, with the fingerprints of its text and of its answers."""
 
     pk: int
+    document: int
+    index: int
     content: str
     units: list[dict[str, Any]]
     marks_text: str
     marks_units: str
 
 
-def _passages(chunk_ids: Collection[int]) -> dict[int, _Passage]:
+def _passages(chunk_ids: "Collection[int] | models.QuerySet[Chunk, Any]") -> dict[int, _Passage]:
     marks_units = MD5(Concat("content", Cast("knowledge_units", models.TextField())))
     chunks = Chunk.objects.served().filter(pk__in=chunk_ids).order_by()
     rows = chunks.annotate(marks_text=MD5("content"), marks_units=marks_units)
-    columns = ("pk", "content", "knowledge_units", "marks_text", "marks_units")
+    columns = ("pk", "document", "index", "content", "knowledge_units", "marks_text", "marks_units")
     return {row[0]: _Passage(*row) for row in rows.values_list(*columns)}
+
+
+def _shown_with(chunk: _Passage, text: str) -> list[_Passage]:
+    """The passage, and those beside it in its document of which a line stands in what was shown of it (`widened`)."""
+    beside = range(chunk.index - _BESIDE, chunk.index + _BESIDE + 1)
+    near = _passages(Chunk.objects.filter(document=chunk.document, index__in=beside).values("pk"))
+    return [each for each in near.values() if any(line and line in text for line in each.content.splitlines())]
 
 
 def _answers(learned_ids: Collection[int]) -> dict[int, tuple[str, str]]:

@@ -29,6 +29,7 @@ from agents.models import (
     OVERLAY_KNOBS,
     VERIFIER_CHECK,
     Agent,
+    Audience,
     Deployment,
     IndexingMethod,
     Job,
@@ -128,6 +129,8 @@ class DeploymentForm(SettingsForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if self.instance.pk is None:  # Nobody reads the agent's documents before somebody says who may.
+            self.initial = {"is_active": False, "audience": Audience.SIGNED_IN, **self.initial}
         if (logo := self.instance.logo_id) and (field := self.fields.get("logo_file")):
             image = '<img src="{}" alt="" height="40"><br>{}'
             field.help_text = format_html(image, reverse("logo", args=[logo]), field.help_text)

@@ -25,10 +25,11 @@ from agents.models import OVERLAY_KNOBS
 from agents.settings import SITE_KNOBS
 
 _COLUMN_NAMES = {
-    "file_hash": _("Empreinte du fichier"),
+    "file_hash": _("Fichier"),
     INDEX_IN_SERVICE: _("Index en service (retour en arrière)"),
     PHRASINGS: _("Autres formulations"),
 }
+_Used = admin.RelatedOnlyFieldListFilter
 _ACTIONS = {0: _("créé"), 1: _("modifié"), 2: _("supprimé"), 3: _("consulté")}
 
 admin.site.unregister(LogEntry)
@@ -56,11 +57,7 @@ class JournalAdmin(ReadOnlyAdmin):
     change_form_template = "admin/auditlog/logentry/change_form.html"
     list_display = ("when", "who", "what", "changed")
     list_display_links = ("when", "what")
-    list_filter = (
-        ("content_type", admin.RelatedOnlyFieldListFilter),
-        "action",
-        ("actor", admin.RelatedOnlyFieldListFilter),
-    )
+    list_filter = (("content_type", _Used), "action", ("actor", _Used))
     list_select_related = ("content_type", "actor")
     search_fields = ("object_repr", "=object_pk", "additional_data__who")
     date_hierarchy = "timestamp"
@@ -123,6 +120,8 @@ def _shown_changes(line: LogEntry) -> list[tuple[str, str, str]]:
         if isinstance(change, dict):
             objects = ", ".join(map(str, change.get("objects", ())))
             change = ("", objects) if change.get("operation") == "add" else (objects, "")
+        if name in ("file_hash", "logo"):  # hashes
+            change = [each and gettext("un fichier") for each in change[:1]] + [change[1] and gettext("un autre")]
         before, after = (_shown(choices.get(each, each) if isinstance(each, str) else each) for each in change[:2])
         if before != after or MASK in (before, after):
             rows.append((label, before, after))

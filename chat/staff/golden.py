@@ -7,6 +7,7 @@ A row expects of its answer: `answer_source` (one of these exits), `contains` an
 
 import hashlib
 import json
+import re
 import time
 import uuid
 from collections import Counter
@@ -117,12 +118,10 @@ def unmet(row: Row, expected: Row) -> Iterator[str]:
     source, answer = row["answer_source"], str(row["answer"]).casefold()
     if (exits := texts_of(expected.get("answer_source", []))) and source not in exits:
         yield "answer_source"
-    for text in texts_of(expected.get("contains", [])):
-        if text.casefold() not in answer:
-            yield f"contains: {text}"
-    for text in texts_of(expected.get("not_contains", [])):
-        if text.casefold() in answer:
-            yield f"not_contains: {text}"
+    for key, is_wanted in (("contains", True), ("not_contains", False)):
+        for text in texts_of(expected.get(key, [])):
+            if _says(answer, text) is not is_wanted:
+                yield f"{key}: {text}"
     sources = row["sources"]
     if title := expected.get("document"):
         sources = [each for each in sources if title.casefold() in each["title"].casefold()]
@@ -134,6 +133,12 @@ def unmet(row: Row, expected: Row) -> Iterator[str]:
         yield "expected_question"
     if expected.get("refused") and source != AnswerSource.GUARD_RAIL:
         yield "refused"
+
+
+def _says(answer: str, text: str) -> bool:
+    """Whether an answer, in small letters, holds a text; « 5 euros » does not stand in « 75 euros »."""
+    whole = rf"((?<!\d)(?<!\d[.,\u202f\xa0])|(?=\D)){re.escape(text.casefold())}((?!\d)|(?<=\D))"
+    return re.search(whole, answer) is not None
 
 
 def read_lines(text: str, *, is_strict: bool = False) -> list[Row]:
@@ -197,13 +202,9 @@ def _line_of(row: Row) -> str:
 
 def last_questions(count: int, **of: Any) -> dict[str, uuid.UUID]:
     """The last different questions that were asked, newest first, each with its turn."""
-    asked = (
-        Message.objects.filter(role=Role.USER, turn__isnull=False, **of)
-        .order_by("-turn__started_at")
-        .values_list("content", "turn_id")[: count * _REPEATS]
-    )
+    asked = Message.objects.filter(role=Role.USER, turn__isnull=False, **of).order_by("-turn__started_at")
     found: dict[str, uuid.UUID] = {}
-    for text, turn in asked:
+    for text, turn in asked.values_list("content", "turn_id")[: count * _REPEATS]:
         if text.strip() and len(found) < count:
             found.setdefault(text.strip(), turn)
     return found
@@ -213,8 +214,7 @@ def enqueue_run(
     golden_set: GoldenSet, changes: Mapping[str, Any] | None = None, *, by: AbstractBaseUser | None = None
 ) -> GoldenRun:
     """Have a worker ask a set, also with other settings; one that is being asked with these is returned."""
-    going = golden_set.runs.filter(job__status__in=OPEN_JOBS, changes=dict(changes or {})).first()
-    if going is not None:
+    if going := golden_set.runs.filter(job__status__in=OPEN_JOBS, changes=dict(changes or {})).first():
         return going
     questions = golden_set.questions.order_by("pk")[:GOLDEN_MAX_QUESTIONS]
     run = GoldenRun(golden_set=golden_set, deployment=golden_set.deployment, language=golden_set.language)

@@ -43,6 +43,7 @@ from faqs.answers import (
 from faqs.csv import csv_file, export_csv
 from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
 from faqs.neighbours import find_similar, similar_text
+from faqs.unanswered import close_questions
 
 #: The button that saves a draft and puts it in service at once.
 APPROVE = "_approve"
@@ -81,19 +82,14 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
         data: dict[str, Any] = super().clean() or {}
         if APPROVE in self.data:
             data["status"] = LearnedStatus.VALID
-        data["phrasings"] = other_phrasings(
-            one_line(data.get("question") or ""), (data.get("phrasing_lines") or "").splitlines()
-        )
+        typed = (data.get("phrasing_lines") or "").splitlines()
+        data["phrasings"] = other_phrasings(one_line(data.get("question") or ""), typed)
         if self.errors:
             return data
         self._require_unchanged(str(data.get("seen") or ""))
         try:
-            check_texts(
-                one_line(data["question"]),
-                clean_answer(data["answer"]),
-                data["phrasings"],
-                needs_answer=data.get("status") == LearnedStatus.VALID,
-            )
+            question, answer, is_valid = data["question"], data["answer"], data.get("status") == LearnedStatus.VALID
+            check_texts(one_line(question), clean_answer(answer), data["phrasings"], needs_answer=is_valid)
         except AnswerRejectedError as error:
             raise forms.ValidationError(str(error.public_message)) from error
         if data["kind"] == LearnedKind.FAQ and data["answer"] and not data.get("save_anyway"):
@@ -194,10 +190,7 @@ class LearnedResponseAdmin(StaffAdmin):
     }
     readonly_fields = ("index", "usage", "replaced", "replaces", "created_at", "updated_at", "indexed_at")
     fieldsets = (
-        (
-            None,
-            {"fields": ("agent", "kind", "question", "phrasing_lines", "answer", "category", "save_anyway", "seen")},
-        ),
+        (None, {"fields": tuple("agent kind question phrasing_lines answer category save_anyway seen".split())}),
         (_("Validité"), {"fields": ("status", "status_reason", "replaced", "replaces", "owner", "review_date")}),
         (_("Index et usage"), {"fields": ("index", "indexed_at", "usage", "created_at", "updated_at")}),
     )
@@ -233,17 +226,13 @@ class LearnedResponseAdmin(StaffAdmin):
         if obj.status == LearnedStatus.VALID:
             obj.status_reason = ""
         save_learned(obj, phrasings=form.cleaned_data["phrasings"], by=signed_in(request))
+        said = ""
         if form.not_compared:
-            self.message_user(
-                request,
-                gettext("Enregistrée sans comparaison avec les réponses existantes : %(reason)s")
-                % {"reason": form.not_compared},
-                messages.WARNING,
-            )
+            said = gettext("Enregistrée sans comparaison avec les réponses existantes : %(reason)s")
         elif obj.status == LearnedStatus.VALID and not obj.is_valid:
-            self.message_user(
-                request, gettext("La date de relecture est passée : la réponse n’est pas servie."), messages.WARNING
-            )
+            said = gettext("La date de relecture est passée : la réponse n’est pas servie.")
+        if said:
+            self.message_user(request, said % {"reason": form.not_compared}, messages.WARNING)
 
     def response_change(self, request: HttpRequest, obj: LearnedResponse) -> HttpResponse:
         """A draft that was approved leads to the replay of the questions that it was written for."""
@@ -251,6 +240,7 @@ class LearnedResponseAdmin(StaffAdmin):
         if group is None or not request.user.has_perms(["chat.view_turn", "faqs.view_questiongroup"]):
             response: HttpResponse = super().response_change(request, obj)
             return response
+        close_questions(group.questions.values_list("pk", flat=True), obj)
         self.message_user(request, gettext("La réponse est validée."), messages.SUCCESS)
         return HttpResponseRedirect(admin_url("chat.turn", "replay_group", group.pk))
 

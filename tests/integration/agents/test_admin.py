@@ -137,7 +137,12 @@ class DeploymentFormTest(TestCase):
         assert list(refused.context["adminform"].form.errors) == ["match_count"]
         response = self.client.post(address, data)
         assert response.status_code == 302, response.context["errors"]
-        assert Deployment.objects.get(slug="public").config_overlay == {"guard_rail_threshold": 0.3}
+        added = Deployment.objects.get(slug="public")
+        assert (added.config_overlay, added.is_active, added.audience) == (
+            {"guard_rail_threshold": 0.3},
+            False,
+            "signed_in",
+        )
 
 
 class RuntimeSettingsTest(TestCase):

@@ -441,13 +441,9 @@ class OriginTests(TestCase):
         add_document(self.agent)
         self.chunks = list(Chunk.objects.order_by("pk")[:2])
         sources = [source_of(chunk, n=n) for n, chunk in enumerate(self.chunks, start=1)]
-        self.row = learn_from_message(
-            agent=self.agent,
-            message_uuid=uuid.uuid4(),
-            question=QUESTION,
-            answer=ANSWER,
-            sources=cited_sources("Devant l'entrée [2].", sources),
-        )
+        cited = cited_sources("Devant l'entrée [2].", sources)
+        told: dict[str, Any] = {"question": QUESTION, "answer": ANSWER, "sources": cited}
+        self.row = learn_from_message(agent=self.agent, message_uuid=uuid.uuid4(), **told)
         sync_learned([self.row.pk])
 
     def change(self, chunk: Chunk, content: str = "Autrement.") -> None:
@@ -460,6 +456,13 @@ class OriginTests(TestCase):
         assert list(self.row.origins.values_list("chunk_id", flat=True)) == [self.chunks[1].pk]
         self.change(self.chunks[0])
         assert self.row.status == LearnedStatus.VALID
+
+    def test_passages_of_which_something_was_shown_beside_one_are_followed_too(self) -> None:
+        first, second = self.chunks
+        shown = f"{first.content}\n\n{second.content.splitlines()[-1]}"
+        found = origins_of([source_of(first, text=shown)])
+        assert {each.chunk_id for each in found or ()} == {first.pk, second.pk}
+        assert origins_of([source_of(first, text=second.content)]) is None
 
     def test_change_that_does_not_bear_on_it_leaves_it_in_service_and_lists_it(self) -> None:
         text = "La piscine est au {} rue des Bains.\n\nPour vous baigner, {} est {} par le règlement de la piscine."

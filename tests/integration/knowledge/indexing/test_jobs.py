@@ -15,7 +15,7 @@ from agents.jobs import JobCancelledError, cancel
 from agents.models import Agent, IndexingMethod, JobKind, JobStatus
 from knowledge.indexing import points
 from knowledge.indexing.jobs import create_rebuild, enqueue_documents, reconcile_agent, retry_build, run_build
-from knowledge.indexing.path import QUICK_BYTES, index_documents, store_document
+from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.points import IndexReport, generations
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.models import BuildPhase, Category, Chunk, Document, DocumentStatus, IndexBuild
@@ -133,9 +133,10 @@ class FailureTests(TestCase):
 
 
 class LargeFileTests(TestCase):
+    @mock.patch("knowledge.indexing.path.QUICK_BYTES", 1_000)
     def test_large_files_leave_a_slot_free_and_are_read_after_the_small_ones(self) -> None:
         agent = make_agent()
-        large = store_document(agent=agent, name="grand.md", data=b"# Grand\n\n" + b"Mot. " * QUICK_BYTES)
+        large = store_document(agent=agent, name="grand.md", data=b"# Grand\n\n" + b"Mot. " * 1_000)
         documents = [large.document, *stored_documents(agent, 2)]
         small, both = (
             enqueue_documents(agent=agent, document_ids=[d.pk for d in part]) for part in (documents[1:], documents)
