@@ -343,8 +343,7 @@ def _translated() -> Iterator[None]:
     except UnexpectedResponse as error:
         raise _as_ours(error) from error
     except (ApiException, QdrantException) as error:
-        source = getattr(error, "source", error)
-        raise VectorStoreUnavailableError(f"Qdrant cannot be reached: {source}") from error
+        raise VectorStoreUnavailableError(f"Qdrant cannot be reached: {getattr(error, 'source', error)}") from error
     except (AssertionError, ValueError) as error:
         raise VectorStoreUnavailableError(f"Another program than Qdrant answers at QDRANT_URL: {error}") from error
 
@@ -353,8 +352,9 @@ def _as_ours(error: UnexpectedResponse) -> KnowledgeError:
     text, is_refused = str(error), error.status_code == 400
     if error.status_code in (401, 403):
         return VectorStoreUnavailableError(f"Qdrant refuses QDRANT_API_KEY: {text}")
-    # Another program at this address has no collections.
-    if error.status_code == 404 and "Collection" in text:
+    if error.status_code == 404 and "Collection" not in text:
+        return VectorStoreUnavailableError(f"Another program than Qdrant answers at QDRANT_URL: {text}")
+    if error.status_code == 404:
         return CollectionMissingError(text)
     if error.status_code == 409 or (is_refused and "already exists" in text.lower()):
         return NameTakenError(text)

@@ -289,7 +289,7 @@ def test_store_that_is_gone_is_reported_at_once() -> None:
         (401, "Must provide an API key", "QDRANT_API_KEY"),
         (403, "Invalid API key", "QDRANT_API_KEY"),
         (500, "{}", "500"),
-        (404, "<html>No such page</html>", "404"),
+        (404, "<html>No such page</html>", "QDRANT_URL"),
         (200, "<html>Welcome</html>", "QDRANT_URL"),
         (200, "{}", "QDRANT_URL"),
     ],
