@@ -52,13 +52,10 @@ def make_agent() -> None:
         defaults={
             "name": "Guide de Répondant",
             "description": "Répond aux questions sur Répondant lui-même, d’après son guide.",
-            "settings": {"presentation": PRESENTATION},
         },
     )
-    Deployment.objects.get_or_create(
-        slug=SLUG,
-        defaults={"name": "Guide de Répondant", "agent": agent, "welcome": WELCOME, "suggestions": SUGGESTIONS},
-    )
+    shown = {"welcome": WELCOME, "suggestions": SUGGESTIONS, "config_overlay": {"presentation": PRESENTATION}}
+    Deployment.objects.get_or_create(slug=SLUG, defaults={"name": "Guide de Répondant", "agent": agent, **shown})
 
 
 def credentials() -> str:
