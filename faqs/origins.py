@@ -197,7 +197,7 @@ def _shown_with(chunk: _Passage, text: str) -> list[_Passage]:
     """The passage, and those beside it in its document of which a line stands in what was shown of it (`widened`)."""
     beside = range(chunk.index - _BESIDE, chunk.index + _BESIDE + 1)
     near = _passages(Chunk.objects.filter(document=chunk.document, index__in=beside).values("pk"))
-    return [each for each in near.values() if any(line and line in text for line in each.content.splitlines())]
+    return [each for each in near.values() if any(line in text for line in re.findall(r".*\w.*", each.content))]
 
 
 def _answers(learned_ids: Collection[int]) -> dict[int, tuple[str, str]]:
