@@ -107,9 +107,8 @@ _recent: TtlCache[EffectiveConfig] = TtlCache("CONFIG_CACHE_SECONDS")
 
 
 def agent_setting(agent: Agent | None, name: str) -> Any:
-    """One knob for work of an agent (the site, without one), such as indexing: its first deployment's value wins."""
-    first = None if agent is None else agent.deployments.order_by("-is_active", "pk").first()
-    own = None if first is None else first.config_overlay.get(name)
+    """One knob for work of an agent (the site, without one), such as indexing, as its only deployment has it, if any."""
+    own = desk.config_overlay.get(name) if agent and (desk := agent.settings_deployment()) else None
     return _inherited(name, RuntimeSettings.load(), agent).value if own is None else own
 
 

@@ -23,8 +23,8 @@ django_stubs_ext.monkeypatch()
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 environ.Env.read_env(BASE_DIR / ".env")
-# An empty value is not set (but for this one: never).
-env.ENVIRON = {name: value for name, value in os.environ.items() if value or name == "OCR_COMMAND"}
+# An empty value is not set, but for these: no program, no key, no port.
+env.ENVIRON = {n: v for n, v in os.environ.items() if v or n in ("OCR_COMMAND", "EMBEDDING_API_KEY", "URL_PORTS")}
 
 # --- Where things are kept -------------------------------------------------------------------------------------------
 

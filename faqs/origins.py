@@ -32,8 +32,8 @@ STALE = f"({_LOST_PASSAGE.format(owner='entry_id', answers='responses')} OR {_LO
 #: The same for a validated answer.
 STALE_ANSWER = _LOST_PASSAGE.format(owner="answer_id", answers="faqs_learnedresponse")
 
-#: As far as a passage is shown with those beside it, in passages.
-_BESIDE = 2
+#: As far as a passage is shown with those beside it, in passages; a line that says something; a title put before a section.
+_BESIDE, _LINE, _TITLE = 2, re.compile(r".*\w.*"), re.compile(r"\*\*.+\*\*")
 #: The type of a source that is one of the answers of its passage, not the passage's text.
 _QA_PAIR = "qa_pair"
 
@@ -110,8 +110,7 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
     answers = _answers(_ids("learned_id", sources))
     origins: dict[tuple[int | None, bool, int | None], Origin] = {}
     for source in sources:
-        text = source.get("text")
-        learned_id = source.get("learned_id")
+        text, learned_id = source.get("text"), source.get("learned_id")
         if learned_id is not None:
             answer, mark = answers.get(learned_id, (None, ""))
             if text != answer:
@@ -123,9 +122,10 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
             return None
         with_units = source.get("type") == _QA_PAIR
         used = [unit.get("answer") for unit in chunk.units]
-        if text not in used if with_units else chunk.content not in str(text):
+        found = ([chunk] if text in used else []) if with_units else _shown_with(chunk, str(text))
+        if not found:
             return None
-        for each in [chunk] if with_units else _shown_with(chunk, str(text)):
+        for each in found:
             mark = each.marks_units if with_units else each.marks_text
             origins[each.pk, with_units, None] = Origin(chunk_id=each.pk, with_units=with_units, fingerprint=mark)
     return list(origins.values())
@@ -194,10 +194,15 @@ def _passages(chunk_ids: "Collection[int] | models.QuerySet[Chunk, Any]") -> dic
 
 
 def _shown_with(chunk: _Passage, text: str) -> list[_Passage]:
-    """The passage, and those beside it in its document of which a line stands in what was shown of it (`widened`)."""
+    """The passages that a text shown of one was put together from (`widened`); none where one has changed since."""
+    if text == chunk.content:
+        return [chunk]
     beside = range(chunk.index - _BESIDE, chunk.index + _BESIDE + 1)
     near = _passages(Chunk.objects.filter(document=chunk.document, index__in=beside).values("pk"))
-    return [each for each in near.values() if any(line in text for line in re.findall(r".*\w.*", each.content))]
+    found = {pk: each for pk, each in near.items() if any(line in text for line in _LINE.findall(each.content))}
+    held = {line for each in found.values() for line in _LINE.findall(each.content)}
+    is_whole = all(line in held or _TITLE.fullmatch(line) for line in _LINE.findall(text))
+    return list(found.values()) if is_whole and chunk.pk in found and chunk.content in text else []
 
 
 def _answers(learned_ids: Collection[int]) -> dict[int, tuple[str, str]]:

@@ -23,9 +23,10 @@ from agents.models import Agent
 from faqs.answers import FAQ_MAX_PHRASINGS, one_line, other_phrasings, save_learned
 from faqs.memory import recipe_key
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
-from faqs.second_key.same_question import compare_questions
+from faqs.second_key.same_question import ask_the_same, compare_questions
 from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.models import QA_MAX_QUESTION_CHARACTERS
+from knowledge.synonyms import forms_of
 from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import batches
 
@@ -235,9 +236,11 @@ def close_questions(keys: Collection[int], response: LearnedResponse) -> None:
         )
 
 
-def mark_answered(group: QuestionGroup) -> None:
-    group.status = GroupStatus.ANSWERED
-    group.save(update_fields=["status"])
+def close_same(group: QuestionGroup, response: LearnedResponse) -> None:
+    """Close those questions of a group that ask what the response answers."""
+    forms, said = forms_of([response.agent_id]), [text for _point, text in response.points()]
+    waiting = group.questions.filter(answered_by=None)
+    close_questions([e.pk for e in waiting if any(ask_the_same(text, e.question, forms) for text in said)], response)
 
 
 def _may_share_answer(question: str, other: str) -> bool:

@@ -121,7 +121,8 @@ def _shown_changes(line: LogEntry) -> list[tuple[str, str, str]]:
             objects = ", ".join(map(str, change.get("objects", ())))
             change = ("", objects) if change.get("operation") == "add" else (objects, "")
         if name in ("file_hash", "logo"):  # hashes
-            change = [each and gettext("un fichier") for each in change[:1]] + [change[1] and gettext("un autre")]
+            was, now = (gettext("un fichier") if each else "" for each in change)
+            change = (was, gettext("un autre") if was and now else now)
         before, after = (_shown(choices.get(each, each) if isinstance(each, str) else each) for each in change[:2])
         if before != after or MASK in (before, after):
             rows.append((label, before, after))

@@ -137,7 +137,7 @@ def unmet(row: Row, expected: Row) -> Iterator[str]:
 
 def _says(answer: str, text: str) -> bool:
     """Whether an answer, in small letters, holds a text; « 5 euros » does not stand in « 75 euros »."""
-    whole = rf"((?<!\d)(?<!\d[.,\u202f\xa0])|(?=\D)){re.escape(text.casefold())}((?!\d)|(?<=\D))"
+    whole = rf"((?<!\d)(?<!\d[,\u202f\xa0])|(?=\D)){re.escape(text.casefold())}((?![,\u202f\xa0]?\d)|(?<=\D))"
     return re.search(whole, answer) is not None
 
 

@@ -43,7 +43,7 @@ from faqs.answers import (
 from faqs.csv import csv_file, export_csv
 from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
 from faqs.neighbours import find_similar, similar_text
-from faqs.unanswered import close_questions
+from faqs.unanswered import close_same
 
 #: The button that saves a draft and puts it in service at once.
 APPROVE = "_approve"
@@ -99,33 +99,24 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
     def _require_unchanged(self, seen: str) -> None:
         stored = LearnedResponse.objects.filter(pk=self.instance.pk or 0).first()
         if stored is not None and seen and stored.updated_at.isoformat() != seen:
-            raise forms.ValidationError(
-                gettext(
-                    "Cette réponse a changé depuis l’ouverture de la page (%(state)s) : « %(answer)s ». "
-                    "Notez votre texte, rouvrez la page et reprenez-le si besoin."
-                )
-                % {"state": stored.get_status_display(), "answer": Truncator(stored.answer).chars(300)}
+            said = gettext(
+                "Cette réponse a changé depuis l’ouverture de la page (%(state)s) : « %(answer)s ». "
+                "Notez votre texte, rouvrez la page et reprenez-le si besoin."
             )
+            told = {"state": stored.get_status_display(), "answer": Truncator(stored.answer).chars(300)}
+            raise forms.ValidationError(said % told)
 
     def _compare(self, data: dict[str, Any]) -> None:
         agent = data.get("agent") or self.instance.agent
         try:
-            similar = find_similar(
-                agent=agent,
-                questions=[one_line(data["question"]), *data["phrasings"]],
-                answer=clean_answer(data["answer"]),
-                exclude=self.instance.pk,
-            )
+            asked, answer = [one_line(data["question"]), *data["phrasings"]], clean_answer(data["answer"])
+            similar = find_similar(agent=agent, questions=asked, answer=answer, exclude=self.instance.pk)
         except ApplicationError as error:
             self.not_compared = str(error.public_message)
             return
         if similar:
-            raise forms.ValidationError(
-                [
-                    *map(similar_text, similar),
-                    gettext("Modifiez la réponse existante, ou cochez « Enregistrer malgré une réponse proche »."),
-                ]
-            )
+            remedy = gettext("Modifiez la réponse existante, ou cochez « Enregistrer malgré une réponse proche ».")
+            raise forms.ValidationError([*map(similar_text, similar), remedy])
 
 
 _STATUS_TONES: dict[str, Tone] = {
@@ -240,7 +231,8 @@ class LearnedResponseAdmin(StaffAdmin):
         if group is None or not request.user.has_perms(["chat.view_turn", "faqs.view_questiongroup"]):
             response: HttpResponse = super().response_change(request, obj)
             return response
-        close_questions(group.questions.values_list("pk", flat=True), obj)
+        if obj.is_valid:
+            close_same(group, obj)
         self.message_user(request, gettext("La réponse est validée."), messages.SUCCESS)
         return HttpResponseRedirect(admin_url("chat.turn", "replay_group", group.pk))
 

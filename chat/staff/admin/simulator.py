@@ -26,8 +26,8 @@ from chat.rendering import render_answer
 from chat.staff.explanation import explain_trace
 from chat.staff.model_check import told
 from chat.staff.simulator import Trial, replay
-from faqs.models import CachedResponse, LearnedResponse, QuestionGroup
-from faqs.unanswered import group_texts, mark_answered
+from faqs.models import CachedResponse, GroupStatus, LearnedResponse, QuestionGroup
+from faqs.unanswered import group_texts
 from knowledge.models import Chunk, Document
 from tools_registry.models import ToolOverride
 from tools_registry.selection import SelectionReason, Simulation
@@ -185,7 +185,7 @@ def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
     if request.method == "POST" and deployment is not None:
         replayed = replay(deployment, questions)
         if all(row.is_answered for row in replayed) and request.user.has_perm("faqs.change_questiongroup"):
-            mark_answered(group)
+            QuestionGroup.objects.filter(pk=group.pk).update(status=GroupStatus.ANSWERED)
     return admin_page(
         request,
         "admin/chat/turn/replay.html",

@@ -69,7 +69,7 @@ class AgentFormTest(TestCase):
 
     def test_the_only_desk_of_an_agent_has_its_settings_and_a_second_one_divides_them(self) -> None:
         agent, client = make_agent(settings={}), superuser_client()
-        desk = make_deployment(agent, is_active=False, config_overlay={"page_refresh_hours": 3})
+        desk = make_deployment(agent, config_overlay={"page_refresh_hours": 3})
         address = admin_url(Agent, "change", agent.pk)
         self.assertNotContains(page := client.get(address), 'name="match_count"')
         self.assertContains(page, admin_url(Deployment, "change", desk.pk))
@@ -79,7 +79,7 @@ class AgentFormTest(TestCase):
         self.assertContains(client.get(address), 'name="match_count"')
         client.post(address, dict(form_of(page), name="Autre"))  # As it was opened before.
         assert (fresh(agent).name, agent.settings) == ("Autre", {"match_count": 7})
-        assert agent_setting(agent, "page_refresh_hours") == 5
+        assert agent_setting(agent, "page_refresh_hours") == 24
 
 
 class DeploymentFormTest(TestCase):

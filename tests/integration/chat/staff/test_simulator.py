@@ -185,7 +185,7 @@ class ReplayTests(LibraryCase):
         draft.refresh_from_db()
         assert (group.status, draft.status) == (GroupStatus.ANSWERED, LearnedStatus.VALID)
         assert (Turn.objects.count(), draft.times_served) == (before, 0)
-        assert UnansweredQuestion.objects.count() == 1
+        assert UnansweredQuestion.objects.get().answered_by == draft
 
     def test_page_says_what_it_will_do_and_asks_for_its_rights(self) -> None:
         group = self.make_group()
