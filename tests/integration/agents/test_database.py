@@ -130,5 +130,5 @@ class QueueTests(TransactionTestCase):
             pass
         _one_writer._closed_until = time.monotonic()
         with short_write():
-            Job.objects.create(kind=JobKind.PROBE)
-        assert Job.objects.filter(kind=JobKind.PROBE).count() == 1
+            Job.objects.create(kind=JobKind.GOLDEN)
+        assert Job.objects.filter(kind=JobKind.GOLDEN).count() == 1
