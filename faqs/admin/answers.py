@@ -228,11 +228,11 @@ class LearnedResponseAdmin(StaffAdmin):
     def response_change(self, request: HttpRequest, obj: LearnedResponse) -> HttpResponse:
         """A draft that was approved leads to the replay of the questions that it was written for."""
         group = obj.question_groups.first() if APPROVE in request.POST else None
+        if group is not None and obj.is_valid:
+            close_same(group, obj)
         if group is None or not request.user.has_perms(["chat.view_turn", "faqs.view_questiongroup"]):
             response: HttpResponse = super().response_change(request, obj)
             return response
-        if obj.is_valid:
-            close_same(group, obj)
         self.message_user(request, gettext("La réponse est validée."), messages.SUCCESS)
         return HttpResponseRedirect(admin_url("chat.turn", "replay_group", group.pk))
 
