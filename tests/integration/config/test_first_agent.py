@@ -33,9 +33,11 @@ class FirstAgentTest(TestCase):
         assert "Publier" not in page.content.decode()
 
     def test_who_may_not_do_all_of_it_is_refused(self) -> None:
-        assert client_of(make_staff("agents.add_agent")).get(_PAGE).status_code == 403
+        refused = client_of(make_staff("agents.add_agent")).get(_PAGE)
+        self.assertContains(refused, "Cette page ne vous est pas ouverte", status_code=403)
         limited = in_role("agents")
         assert client_of(limited).get(_PAGE).status_code == 200
         AgentLimit.objects.create(user=limited)
         assert client_of(limited).get(_PAGE).status_code == 403
-        assert superuser_client().get(f"{_PAGE}?deployment={'9' * 30}").status_code == 404
+        missing = superuser_client().get(f"{_PAGE}?deployment={'9' * 30}")
+        self.assertContains(missing, "Cette page n’existe pas", status_code=404)
